@@ -1,0 +1,1 @@
+"""What a transformer costs before anyone runs it."""

@@ -1,0 +1,1 @@
+"""What an architecture costs: folds over the equations."""

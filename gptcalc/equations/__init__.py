@@ -1,0 +1,1 @@
+"""What an architecture means: its forward pass as sums over named indices."""

@@ -1,0 +1,37 @@
+"""The one exception that a user sees: what is wrong with the input, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class InputError(Exception):
+    """Wrong usage or input. Shown as one line; exit status 2.
+
+    `message` says where, what was found and what would be right; `hint` (optional) how to mend it.
+    `kind` is a short stable word for scripts: usage, file, format, value, unknown, unsupported, checkpoint.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, kind: str = "value") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.kind = kind
+
+    def within(self, place: str) -> InputError:
+        """The same error, with the place (a file, a section) named in front."""
+        return InputError(f"{place}: {self.message}", self.hint, self.kind)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint naming the nearest known word, or None."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Text from a file, safe to print: control characters escaped, long text cut."""
+    safe = "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text[: limit + 1])
+    return safe if len(text) <= limit else safe[:limit] + "…"

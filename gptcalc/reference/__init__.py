@@ -1,0 +1,1 @@
+"""The witness: a NumPy transformer that knows nothing of the equations."""
