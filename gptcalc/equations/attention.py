@@ -1,0 +1,171 @@
+"""Softmax attention: multi-head, grouped-query, multi-query (Vaswani et al. 2017; Ainslie et al. 2023).
+
+The head index is split into (g, r): g over the KV heads, r over the heads that share one. So every line stays a plain
+sum, and no head map is needed. Where each head has its own K and V there is only h; with one KV head K and V have none.
+"""
+
+from __future__ import annotations
+
+from gptcalc.architecture import Attention, Norm, QKNorm, rotated
+from gptcalc.equations.language import Chosen, Index, Lines, Pairs, plus
+from gptcalc.equations.norms import norm_line
+from gptcalc.equations.symbols import Symbols
+
+
+def head_indices(a: Attention) -> tuple[str, str]:
+    """How the heads of queries and those of keys are written."""
+    if a.n_kv_heads == a.n_heads:
+        return "h", "h"
+    return ("h", "") if a.n_kv_heads == 1 else ("g,r", "g")
+
+
+def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of attention run over."""
+    name = a.section
+    n_heads = symbols.index("n_heads", a.n_heads, name, "tp")
+    d_head = symbols.index("d_head", a.d_head, name)
+    if a.d_head * a.n_heads == d.size:
+        d_head = symbols.derived(f"{d.symbol}/{n_heads.symbol}", a.d_head)
+    letters = {"i": d, "h": n_heads, "a": d_head, "w": d_head}
+    if a.d_v != a.d_head:
+        letters["w"] = symbols.index("d_v", a.d_v, name)
+    if a.n_kv_heads not in (1, a.n_heads):
+        g = symbols.index("n_kv_heads", a.n_kv_heads, name, "tp")
+        letters["g"] = g
+        letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "tp")
+    if a.q_rank is not None:
+        letters["m"] = symbols.index("q_rank", a.q_rank, name)
+    if a.experts is not None:
+        letters["e"] = symbols.index("n_experts", a.experts.n_experts, name, "ep")
+        letters["j"] = symbols.index("top_k", a.experts.top_k, name)
+    return letters
+
+
+def attention(lines: Lines, a: Attention, dropout: bool) -> None:
+    """n[t,i] → y[t,i]."""
+    pairs = Pairs(a.window, a.chunk)
+    _queries(lines, a)
+    if a.kv is None:
+        _keys_and_values(lines, a, pairs)
+    else:
+        _, kv = head_indices(a)
+        lines.read(f"K[{_ix('s', kv, 'a')}] = K of the last {a.kv.from_}")
+        lines.read(f"V[{_ix('s', kv, 'w')}] = V of the last {a.kv.from_}")
+    _scores(lines, a, pairs, dropout)
+    _output(lines, a)
+
+
+def _ix(*letters: str) -> str:
+    return ",".join(letter for letter in letters if letter)
+
+
+def _queries(lines: Lines, a: Attention) -> None:
+    q, _ = head_indices(a)
+    here = _ix("t", q, "a")
+    if a.q_rank is not None:
+        lines.sum("c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]", saved=2, W_DQ="q_a")
+        norm_line(lines, a.norm or Norm(), "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
+        bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
+        lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+    elif a.experts is not None:
+        chosen = Chosen(a.experts.top_k, a.experts.n_experts)
+        lines.sum("ρ[t,e] = Σ_i n[t,i]·W_R[i,e]", W_R="router")
+        lines.pointwise("π[t,e] = softmax_e(ρ[t,e]), the top_k kept")
+        lines.sum(f"p[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
+        lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = p[{_ix('t', 'e', q, 'a')}], e the j-th of E(t)")
+    else:
+        bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
+        lines.sum(f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q="q", b_Q="q.bias")
+    slot = "j" if a.experts is not None else ""
+    _position_and_norm(lines, a, "q", _ix("t", slot, q, "a"), q)
+    if a.temperature is not None:
+        whole = _ix("t", slot, q, "a")
+        tau = f"1 + {a.temperature.scale:g}·ln(1 + ⌊(t + {a.temperature.shift})/{a.temperature.floor:g}⌋)"
+        lines.pointwise(f"q[{whole}] = q[{whole}]·({tau})")
+
+
+def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
+    _, kv = head_indices(a)
+    k, v = _ix("t", kv, "a"), _ix("t", kv, "w")
+    bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
+    lines.sum(f"k[{k}] = Σ_i n[t,i]·W_K[{_ix('i', kv, 'a')}]{bias}", saved=2, W_K="k", b_K="k.bias")
+    if a.k_eq_v:
+        lines.pointwise(f"v[{v}] = k[{v}]")
+    else:
+        bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
+        lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V="v", b_V="v.bias")
+    if a.clip is not None:
+        for name, where in (("k", k), ("v", v)):
+            lines.pointwise(f"{name}[{where}] = clip({name}[{where}], ±{a.clip:g})")
+    if a.v_norm is not None:
+        norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v")
+    if a.value_scale != 1.0:
+        lines.pointwise(f"v[{v}] = {a.value_scale:g}·v[{v}]")
+    _position_and_norm(lines, a, "k", k, kv)
+    lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", pairs, "kv")
+    lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", pairs, "kv")
+
+
+def _position_and_norm(lines: Lines, a: Attention, name: str, where: str, heads: str) -> None:
+    """Clip, norm and rotate queries or keys, the norm before the rotation or after it."""
+    whole = f"{name}[{where}]"
+    if a.clip is not None and name == "q":
+        lines.pointwise(f"{whole} = clip({whole}, ±{a.clip:g})")
+    before = a.qk_norm is not None and not a.qk_norm.after_rope
+    if a.qk_norm is not None and before:
+        _qk_norm(lines, a.qk_norm, name, whole, heads)
+    if a.rope is not None:
+        channels = rotated(a.rope, a.d_head)
+        part = "" if channels == a.d_head else f", {channels} of {a.d_head} channels"
+        lines.pointwise(f"{whole} = rotate({whole}, t{part})")
+    if a.qk_norm is not None and not before:
+        _qk_norm(lines, a.qk_norm, name, whole, heads)
+
+
+def _qk_norm(lines: Lines, norm: QKNorm, name: str, whole: str, heads: str) -> None:
+    weight = "a" if norm.over == "head" else _ix(heads, "a")
+    over = _ix(heads, "a") if norm.over == "full" else "a"
+    norm_line(lines, norm, whole, whole, over, f"{name}_norm", weight, name=f"_{name}", saved=2)
+
+
+def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
+    q, kv = head_indices(a)
+    slot = "j" if a.experts is not None else ""
+    here = _ix("t", "s", slot, q)
+    query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
+    lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{_ix('s', kv, 'a')}]", pairs)
+    z = f"z[{here}]/√{a.d_head}" if a.scale is None else f"{a.scale:g}·z[{here}]"
+    if a.softcap is not None:
+        z = f"{a.softcap:g}·tanh({z}/{a.softcap:g})"
+    if a.position == "alibi":
+        z = f"{z} − slope_h·(t − s)"
+    if a.sinks:
+        lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, saved=2, sink="sinks")
+    else:
+        lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, saved=2)
+    if dropout:
+        lines.pointwise(f"μ[{here}] = keep(t,s)", pairs, saved=1)
+        lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
+    lines.sum(f"o[{out}] = Σ_s α[{here}]·V[{_ix('s', kv, 'w')}]", pairs, saved=2)
+    if a.gate is not None:
+        gate = out if a.gate == "full" else _ix("t", slot, q)
+        weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
+        lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
+        lines.pointwise(f"o[{out}] = σ(γ_o[{gate}])·o[{out}]", saved=2)
+    if a.out_norm is not None:
+        norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", _ix(q, "w"), "out_norm", name="_o", saved=2)
+
+
+def _output(lines: Lines, a: Attention) -> None:
+    q, _ = head_indices(a)
+    bias = plus("b_O[i]", "out" in a.bias)
+    if a.experts is not None:
+        chosen = Chosen(a.experts.top_k, a.experts.n_experts)
+        lines.pointwise(f"u[{_ix('t', 'e', q, 'w')}] = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j the place of e in E(t)")
+        lines.sum(
+            f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} u[{_ix('t', 'e', q, 'w')}]·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
+            chosen, W_O="out", b_O="out.bias",
+        )  # fmt: skip
+        return
+    out = _ix("t", q, "w")
+    lines.sum(f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}", W_O="out", b_O="out.bias")

@@ -1,0 +1,142 @@
+"""Feed-forward layers: dense, gated, and mixtures of experts (Shazeer 2020; Shazeer et al. 2017; DeepSeekMoE 2024)."""
+
+from __future__ import annotations
+
+from gptcalc.architecture import ACTIVATIONS, Experts, Mlp
+from gptcalc.equations.language import Chosen, Condition, Index, Lines, plus
+from gptcalc.equations.norms import norm_line
+from gptcalc.equations.symbols import Symbols
+
+
+def mlp_scope(m: Mlp, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of a dense layer run over."""
+    if m.d_ff == 4 * d.size and not ACTIVATIONS[m.activation].gated:
+        return {"i": d, "f": symbols.derived(f"4·{d.symbol}", m.d_ff, "tp")}
+    return {"i": d, "f": symbols.index("d_ff", m.d_ff, m.section, "tp")}
+
+
+def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of a mixture run over: e all experts, f an expert's width, k the shared experts' width."""
+    name = m.section
+    n_experts = symbols.index("n_experts", m.n_experts, name, "ep")
+    width = symbols.index("d_expert", m.d_ff, name, "tp")
+    letters = {"i": d, "e": n_experts, "f": width, "q": n_experts._replace(shard=None)}
+    if m.n_identity:
+        choices = m.n_experts + m.n_identity
+        symbols.index("n_identity", m.n_identity, name)
+        letters["q"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices)
+    if m.n_shared:
+        if m.d_shared == m.n_shared * m.d_ff:
+            n_shared = symbols.index("n_shared", m.n_shared, name)
+            letters["k"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "tp")
+        else:
+            letters["k"] = symbols.index("d_shared", m.d_shared, name, "tp")
+    if m.d_latent is not None:
+        letters["l"] = symbols.index("d_latent", m.d_latent, name)
+    return letters
+
+
+def mlp(lines: Lines, m: Mlp) -> None:
+    """n[t,i] → y[t,i]."""
+    keys = {"gate": "gate", "up": "up", "down": "down"}
+    norm = m.mid_norm
+    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys)
+    if m.activation == "xielu":
+        lines.pointwise("xielu's slopes α_p[], α_n[]", α_p="alpha_p", α_n="alpha_n")
+    if norm is not None:
+        norm_line(lines, norm, "h[t,f]", "h[t,f]", "f", "mid_norm", name="_m", saved=2)
+    bias = plus("b_D[i]", "down" in m.bias)
+    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", W_D="down", b_D="down.bias")
+
+
+def _feed_forward(
+    lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
+    expert: str = "", condition: Condition | None = None, component: str = "",
+) -> None:  # fmt: skip
+    """Up to the activation: h = φ(u), or φ(g)·u where there is a gate. `expert` is "e," where each expert has its own."""
+    function, gated = ACTIVATIONS[activation]
+    i = source[source.rindex(",") + 1 : -1]
+    here = f"t,{expert}{f}"
+    marks = {"W_U": keys["up"], "b_U": keys["up"] + ".bias"}
+    text = f"u[{here}] = Σ_{i} {source}·W_U[{expert}{i},{f}]{plus(f'b_U[{expert}{f}]', 'up' in bias)}"
+    if not gated:
+        lines.sum(text, condition, 2, component, **marks)
+        lines.pointwise(f"h[{here}] = {function}(u[{here}])", condition, 2, component)
+        return
+    gate = f"g[{here}] = Σ_{i} {source}·W_G[{expert}{i},{f}]{plus(f'b_G[{expert}{f}]', 'gate' in bias)}"
+    lines.sum(gate, condition, 2, component, W_G=keys["gate"], b_G=keys["gate"] + ".bias")
+    lines.sum(text, condition, 2, component, **marks)
+    lines.pointwise(f"h[{here}] = {function}(g[{here}])·u[{here}]", condition, 2, component)
+
+
+def experts(lines: Lines, m: Experts) -> None:
+    """n[t,i] → y[t,i]."""
+    _router(lines, m)
+    chosen = Chosen(m.top_k, m.n_experts, "top_k")
+    source, width = "n[t,i]", "i"
+    if m.d_latent is not None:
+        lines.sum("ν[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
+        source, width = "ν[t,l]", "l"
+    if m.weight_at == "input":
+        lines.pointwise(f"a[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
+        source = f"a[t,e,{width}]"
+    _expert_layers(lines, m, source, width, chosen)
+    if m.d_latent is not None:
+        lines.sum("y[t,i] = Σ_l υ[t,l]·W_L′[l,i]", saved=2, **{"W_L′": "latent_up"})
+    if m.n_identity:
+        lines.pointwise("y[t,i] = y[t,i] + Σ_e π[t,e]·n[t,i], e an identity")
+    if m.out_bias:
+        lines.pointwise("y[t,i] = y[t,i] + b_Y[i]", b_Y="out.bias")
+    if m.n_shared:
+        _shared(lines, m)
+
+
+def _router(lines: Lines, m: Experts) -> None:
+    """π[t,e]: how much each chosen expert weighs; the router itself runs over all of them."""
+    router = "router"
+    source = "n[t,i]"
+    if m.router_scale:
+        lines.pointwise("ν_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]", component=router, s_R="router_scale")
+        source = "ν_R[t,i]"
+    bias = plus("b_R[q]", "router" in m.bias)
+    lines.sum(f"ρ[t,q] = Σ_i {source}·W_R[i,q]{bias}", None, 2, router, W_R="router", b_R="router.bias")
+    score = f"{m.router}_q(ρ[t,q])"
+    by = " + b_S[q]" if m.selection_bias else ""
+    where = f", {m.groups.top_k} of {m.groups.n} groups first" if m.groups is not None else ""
+    lines.pointwise(
+        f"E(t) = the {m.top_k} largest of {score}{by}{where}", component=router, b_S="selection_bias"
+    )
+    factor = "" if m.route_scale == 1.0 else f"{m.route_scale:g}·"
+    share = f"{score}/Σ_E" if m.normalize else score
+    scales = "·s_E[q]" if m.router_scale else ""
+    lines.pointwise(f"π[t,q] = {factor}{share}{scales}", component=router, s_E="expert_scale")
+
+
+def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Chosen) -> None:
+    i = width
+    _feed_forward(lines, "f", source, m.activation, m.bias, {"gate": "gate", "up": "up"}, "e,", chosen)
+    weigh = "" if m.weight_at == "input" else "π[t,e]·"
+    bias = plus(f"b_D[e,{i}]", "down" in m.bias)
+    if weigh:
+        lines.pointwise("h[t,e,f] = π[t,e]·h[t,e,f]", chosen, saved=2)
+    target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
+    lines.sum(
+        f"{target} = Σ_{{e,f}} h[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
+        chosen, W_D="down", b_D="down.bias",
+    )  # fmt: skip
+
+
+def _shared(lines: Lines, m: Experts) -> None:
+    """Experts that every token passes; side by side they are one dense layer of their joint width."""
+    name = "shared_experts"
+    keys = {"gate": "shared.gate", "up": "shared.up"}
+    bias = ("gate", "up", "down") if "shared" in m.bias else ()
+    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name)
+    out = plus("b_D[i]", bool(bias))
+    lines.sum(
+        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 0, name, W_D="shared.down", b_D="shared.down.bias"
+    )
+    if m.shared_gate:
+        lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")
+        lines.pointwise("y_S[t,i] = σ(γ_S[t])·y_S[t,i]", None, 2, name)
+    lines.pointwise("y[t,i] = y[t,i] + y_S[t,i]", component=name)

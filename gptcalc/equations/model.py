@@ -1,0 +1,292 @@
+"""The whole model: the stages of a forward pass, each a list of lines and how often it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Mlp,
+    Norm,
+    Part,
+    Sublayer,
+)
+from gptcalc.equations import attention, latent, mlp
+from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
+from gptcalc.equations.latent import CacheForm, Form
+from gptcalc.equations.norms import enter, leave, norm_line
+from gptcalc.equations.symbols import Symbols
+
+PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
+COMPONENT: dict[type[Mixer], str] = {
+    Attention: "attention",
+    LatentAttention: "attention",
+    Mlp: "mlp",
+    Experts: "experts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Lines that run `times` times: the embedding, one kind of block, the output, the multi-token-prediction modules."""
+
+    name: str
+    times: int
+    lines: tuple[Line, ...]
+    kind: str  # embedding, layers, output or mtp
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """A model's forward pass, and the values of its symbols."""
+
+    stages: tuple[Stage, ...]
+    symbols: dict[str, int]
+
+
+def equations(
+    architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent"
+) -> Equations:
+    """The forward pass of an architecture, latent attention in the given form and with the given cache."""
+    return _Model(architecture, form, cache).equations()
+
+
+class _Model:
+    def __init__(self, architecture: Architecture, form: Form, cache: CacheForm) -> None:
+        self.model = architecture
+        self.form = form
+        self.cache = cache
+        self.symbols = Symbols()
+        self.d = self.symbols.index("d", architecture.d)
+        self.v = self.symbols.index("v", architecture.v, shard="vocab")
+        self.symbols.index("n_layers", architecture.n_layers)
+        self.base = {"t": Index("T", 0), "s": Index("S", 0), "i": self.d, "u": self.v}
+
+    def equations(self) -> Equations:
+        stages = [Stage("embedding", 1, tuple(self.embedding()), "embedding")]
+        names: dict[str, int] = {}
+        for block, count in self.model.groups():
+            names[block.name] = names.get(block.name, 0) + 1
+            name = block.name if names[block.name] == 1 else f"{block.name} ({names[block.name]})"
+            stages.append(Stage(name, count, tuple(self.block(block)), "layers"))
+        stages.append(Stage("output", 1, tuple(self.output()), "output"))
+        if self.model.mtp is not None:
+            stages.append(Stage("mtp", self.model.mtp.n, tuple(self.mtp(self.model.mtp.block)), "mtp"))
+        return Equations(tuple(stages), self.symbols.values)
+
+    def lines(self, prefix: str, component: str, scope: dict[str, Index] | None = None) -> Lines:
+        return Lines(prefix, component, {**self.base, **(scope or {})})
+
+    # embedding and output
+
+    def widths(self) -> tuple[str, Index]:
+        """The index letter of the token table's columns, and what it runs over."""
+        width = self.model.embedding.width
+        return ("i", self.d) if width == self.d.size else ("k", self.symbols.index("d_embed", width))
+
+    def embedding(self) -> list[Line]:
+        e = self.model.embedding
+        letter, width = self.widths()
+        scope = {letter: width}
+        if e.position == "learned":
+            rows = self.symbols.index("c", self.model.c)
+            extra = e.rows - self.model.c
+            scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows)
+        lines = self.lines("embedding", "embedding", scope)
+        scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
+        if letter == "i":
+            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=2, E="token")
+        else:
+            lines.pointwise("ε[t,k] = E[u,k], u the token at t", saved=2, E="token")
+            lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, 2, "other", W_E="projection")
+        if e.position == "learned":
+            row = f"t + {e.offset}" if e.offset else "t"
+            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=2, P="position")
+        elif e.position == "sinusoidal":
+            lines.pointwise("x[t,i] = x[t,i] + sin/cos(t)")
+        if e.norm is not None:
+            norm_line(self.lines_into(lines, "norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=2)
+        if self.model.per_layer_embedding is not None:
+            self.per_layer_table(lines)
+        return lines.lines
+
+    def lines_into(self, lines: Lines, component: str) -> Lines:
+        """The same list of lines, entered under another component."""
+        other = Lines(lines.prefix, component, lines.scope)
+        other.lines = lines.lines
+        return other
+
+    def per_layer_table(self, lines: Lines) -> None:
+        """Gemma 3n: one slice of width d_ple a layer, from a table of its own and from the embedding."""
+        ple = self.model.per_layer_embedding
+        assert ple is not None
+        width = self.symbols.index("d_ple", ple.d)
+        lines.scope |= {
+            "λ": self.symbols.index("v_ple", ple.v, shard="vocab"),
+            "p": width,
+            "n": self.symbols.index("n_layers", self.model.n_layers),
+        }
+        other = Lines("ple", "other", lines.scope)
+        other.lines = lines.lines
+        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t", E_L="token")
+        other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L="projection")
+        norm_line(other, Norm(), "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L", saved=2)
+        other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
+
+    def output(self) -> list[Line]:
+        head = self.model.head
+        letter, width = self.widths()
+        lines = self.lines("", "output", {letter: width})
+        if head.norm is not None:
+            norm_line(self.lines_into(lines, "norm"), head.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
+        else:
+            lines.pointwise("n[t,i] = x[t,i]")
+        source = "n[t,i]"
+        if letter == "k":
+            lines.sum("ν[t,k] = Σ_i n[t,i]·W_H[i,k]", Wanted(), 2, "other", W_H="head.projection")
+            source = "ν[t,k]"
+        bias = plus("b_U[u]", head.bias)
+        if head.tying:
+            self.tied(lines, f"y[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}")
+        else:
+            text = f"y[t,u] = Σ_{letter} {source}·W_U[{letter},u]{bias}"
+            lines.sum(text, Wanted(), saved=4, W_U="head.weight", b_U="head.bias")
+        if head.scale != 1.0:
+            lines.pointwise(f"y[t,u] = {head.scale:g}·y[t,u]", Wanted())
+        if head.softcap is not None:
+            lines.pointwise(f"y[t,u] = {head.softcap:g}·tanh(y[t,u]/{head.softcap:g})", Wanted())
+        lines.pointwise("p[t,u] = softmax_u(y[t,u])", Wanted())
+        return lines.lines
+
+    @staticmethod
+    def tied(lines: Lines, text: str) -> None:
+        """The output matrix is the token table: the same weight on a second line."""
+        table = Lines("", "embedding", lines.scope)
+        table.sum(text, Wanted(), 4, E="embedding.token", b_U="head.bias")
+        (line,) = table.lines
+        marks = dict(line.weights)
+        marks["b_U"] = marks["b_U"]._replace(component="output")
+        lines.lines.append(Line(text, "sum", "output", line.scope, marks, line.condition, line.saved))
+
+    # layers
+
+    def block(self, block: Block) -> list[Line]:
+        out: list[Line] = []
+        _Prefixes(self, out).parts(block, "x")
+        out.extend(self.block_end())
+        return out
+
+    def block_end(self) -> list[Line]:
+        """What every layer ends with in models that have it."""
+        lines: list[Line] = []
+        ple = self.model.per_layer_embedding
+        if ple is not None:
+            scope = {"p": self.symbols.index("d_ple", ple.d)}
+            part = self.lines("ple", "other", scope)
+            part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
+            part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
+            part.sum("y[t,i] = Σ_p g[t,p]·W_P′[p,i]", saved=2, **{"W_P′": "out"})
+            norm_line(part, Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P", saved=2)
+            part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
+            lines += part.lines
+        if self.model.layer_scalar:
+            scalar = self.lines("", "other")
+            scalar.pointwise("x[t,i] = λ_x[]·x[t,i]", λ_x="layer_scalar")
+            lines += scalar.lines
+        return lines
+
+    def mixer(self, lines: Lines, mixer: Mixer) -> None:
+        dropout = self.model.dropout is not None and self.model.dropout.attention
+        match mixer:
+            case Attention():
+                attention.attention(lines, mixer, dropout)
+            case LatentAttention():
+                latent.latent_attention(lines, mixer, self.form, self.cache, dropout)
+            case Mlp():
+                mlp.mlp(lines, mixer)
+            case Experts():
+                mlp.experts(lines, mixer)
+            case _ as never:
+                assert_never(never)
+
+    def scope(self, mixer: Mixer) -> dict[str, Index]:
+        match mixer:
+            case Attention():
+                return attention.scope(mixer, self.d, self.symbols)
+            case LatentAttention():
+                return latent.scope(mixer, self.d, self.symbols)
+            case Mlp():
+                return mlp.mlp_scope(mixer, self.d, self.symbols)
+            case Experts():
+                return mlp.experts_scope(mixer, self.d, self.symbols)
+            case _ as never:
+                assert_never(never)
+
+    # multi-token prediction
+
+    def mtp(self, block: Block) -> list[Line]:
+        """DeepSeek-V3 (arXiv:2412.19437, §2.2): the last hidden state and the next token's embedding, joined."""
+        scope = {"k": self.symbols.derived("2·d", 2 * self.d.size)}
+        lines = self.lines("", "mtp", scope)
+        norm = self.model.head.norm or Norm()
+        norm_line(lines, norm, "ε[t,i]", "E[t,i]", "i", "embedding_norm", name="_e", saved=2)
+        norm_line(lines, norm, "η[t,i]", "x[t,i]", "i", "hidden_norm", name="_h", saved=2)
+        lines.pointwise("c[t,k] = ε[t,i] and η[t,i], one behind the other", saved=2)
+        lines.sum("x[t,i] = Σ_k c[t,k]·W_M[k,i]", saved=2, W_M="projection")
+        out = list(lines.lines)
+        _Prefixes(self, out).parts(block, "x")
+        last = self.lines("", "mtp")
+        norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
+        return out + last.lines
+
+
+class _Prefixes:
+    """Walks one block's parts; the second sublayer of a kind is attn2, mlp2, …"""
+
+    def __init__(self, model: _Model, out: list[Line]) -> None:
+        self.model = model
+        self.out = out
+        self.counts: dict[str, int] = {}
+        residual = model.model.dropout
+        self.dropout = residual is not None and residual.residual
+
+    def prefix(self, kind: str) -> str:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        return kind if self.counts[kind] == 1 else f"{kind}{self.counts[kind]}"
+
+    def parts(self, block: Block, stream: str) -> None:
+        for part in block.parts:
+            self.part(part)
+
+    def part(self, part: Part) -> None:
+        if len(part.units) == 1 and isinstance(part.units[0], Sublayer) and part.norm is None and part.out_norm is None:
+            self.sublayer(part.units[0], "x")
+            return
+        shared = self.model.lines(self.prefix("parallel"), "norm")
+        if part.norm is not None:
+            norm_line(shared, part.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
+        self.out.extend(shared.lines)
+        for unit in part.units:
+            if isinstance(unit, Block):
+                self.parts(unit, "x")
+            else:
+                self.sublayer(unit, "Δ")
+        end = self.model.lines(shared.prefix, "norm")
+        if part.out_norm is not None:
+            end.pointwise("Δ[t,i] = the sum of the parallel outputs")
+            norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="″", saved=2)
+        end.pointwise("x[t,i] = x[t,i] + the parallel outputs", saved=2)
+        self.out.extend(end.lines)
+
+    def sublayer(self, mixer: Mixer, target: str) -> None:
+        lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], self.model.scope(mixer))
+        enter(lines, mixer)
+        self.model.mixer(lines, mixer)
+        leave(lines, mixer, self.dropout, target)
+        self.out.extend(lines.lines)

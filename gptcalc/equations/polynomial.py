@@ -1,0 +1,93 @@
+"""Polynomials in named symbols with integer coefficients; exponents may be negative (d_head = d·n_heads⁻¹)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+Monomial = tuple[tuple[str, int], ...]  # sorted (symbol, exponent) pairs
+Polynomial = dict[Monomial, int]
+
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> tuple[tuple[Monomial, int], ...]:
+    """An index's range, such as 4·d, d/n_heads or d_nope+d_rope, as the terms of a polynomial."""
+    terms: Polynomial = {}
+    for part in text.split("+"):
+        coefficient, powers = 1, dict[str, int]()
+        for ratio in part.split("·"):
+            top, *below = ratio.split("/")
+            for word, exponent in ((top, 1), *((w, -1) for w in below)):
+                if word.isdigit():
+                    coefficient *= int(word)
+                else:
+                    powers[word] = powers.get(word, 0) + exponent
+        monomial = tuple(sorted((s, e) for s, e in powers.items() if e))
+        terms[monomial] = terms.get(monomial, 0) + coefficient
+    return tuple(terms.items())
+
+
+def product(texts: Iterable[str]) -> Polynomial:
+    """The product of several ranges."""
+    result: Polynomial = {(): 1}
+    for text in texts:
+        factor = parse(text)
+        grown: Polynomial = {}
+        for left, n in result.items():
+            for right, m in factor:
+                monomial = _times(left, right)
+                grown[monomial] = grown.get(monomial, 0) + n * m
+        result = grown
+    return result
+
+
+@lru_cache(maxsize=65536)
+def _times(left: Monomial, right: Monomial) -> Monomial:
+    powers = dict(left)
+    for symbol, exponent in right:
+        powers[symbol] = powers.get(symbol, 0) + exponent
+    return tuple(sorted((s, e) for s, e in powers.items() if e))
+
+
+def add(target: Polynomial, terms: Polynomial) -> None:
+    """target += terms."""
+    for monomial, n in terms.items():
+        target[monomial] = target.get(monomial, 0) + n
+
+
+def value(terms: Polynomial, symbols: Mapping[str, int]) -> Fraction:
+    """The number that the polynomial is for these values of its symbols."""
+    total = Fraction(0)
+    for monomial, n in terms.items():
+        term = Fraction(n)
+        for symbol, exponent in monomial:
+            term *= Fraction(symbols[symbol]) ** exponent
+        total += term
+    return total
+
+
+def show(terms: Polynomial, order: Iterable[str]) -> str:
+    """The polynomial as a person writes it, higher powers first: 12·d² + 13·d. `order` ranks the symbols."""
+    rank = {symbol: k for k, symbol in enumerate(order)}
+    ranked = [(tuple(sorted(monomial, key=lambda p: rank[p[0]])), n) for monomial, n in terms.items() if n]
+    ranked.sort(key=lambda term: (-_degree(term[0]), [rank[symbol] for symbol, _ in term[0]]))
+    return " + ".join(_term(monomial, n) for monomial, n in ranked) or "0"
+
+
+def _degree(monomial: Monomial) -> int:
+    return sum(exponent for _, exponent in monomial)
+
+
+def _term(monomial: Monomial, n: int) -> str:
+    above = [_power(symbol, e) for symbol, e in monomial if e > 0]
+    below = [_power(symbol, -e) for symbol, e in monomial if e < 0]
+    if n != 1 or not above:
+        above.insert(0, str(n))
+    return "/".join(["·".join(above), *below])
+
+
+def _power(symbol: str, exponent: int) -> str:
+    return symbol if exponent == 1 else symbol + str(exponent).translate(SUPERSCRIPT)
