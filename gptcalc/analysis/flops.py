@@ -6,9 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gptcalc.analysis.params import COMPONENTS, params
+from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
-from gptcalc.equations import Workload, equations
+from gptcalc.equations import Equations, Workload, equations
 from gptcalc.equations.language import Pairing, Phase
 from gptcalc.equations.latent import Form
 
@@ -57,7 +57,8 @@ def flops(
     passes = batch * (3 if phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
-    for stage in equations(architecture, form).stages:
+    model = equations(architecture, form)
+    for stage in model.stages:
         if stage.kind == "mtp":
             continue
         for line in stage.lines:
@@ -68,7 +69,7 @@ def flops(
                     attention += n
     total = sum(by_component.values())
     tokens = batch * work.new_tokens
-    touched = touched_by_products(architecture)
+    touched = multiplied(architecture, model)
     return Flops(
         model=architecture.name,
         batch=batch,
@@ -88,11 +89,14 @@ def flops(
     )
 
 
-def touched_by_products(architecture: Architecture) -> int:
+def multiplied(architecture: Architecture, model: Equations) -> int:
     """N of the approximations 2N and 6ND: active − embedding, a tied head's d·v counted."""
-    counted = params(architecture)
-    head = architecture.head.width * architecture.v if architecture.head.tying else 0
-    return counted.active - counted.embedding + head
+    active = sum(
+        entry.tensor.active * entry.stage.times
+        for entry in ledger(model)
+        if entry.stage.kind != "mtp" and entry.tensor.weight.component != "embedding"
+    )
+    return active + (architecture.head.width * architecture.v if architecture.head.tying else 0)
 
 
 def convention(work: Workload, form: Form) -> str:

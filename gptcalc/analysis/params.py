@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -64,67 +63,68 @@ class Entry(NamedTuple):
         return self.tensor.params * self.stage.times
 
 
-def ledger(model: Equations) -> Iterator[Entry]:
+def ledger(model: Equations) -> list[Entry]:
     """Every learned tensor once, in order of first use. A tied matrix stands on two lines and counts at the first."""
+    entries = []
     for stage in model.stages:
         seen: set[str] = set()
         for line in stage.lines:
             for tensor in line.tensors():
                 key = tensor.weight.key
-                if key in seen or (stage.kind != "embedding" and key.startswith("embedding.")):
-                    continue
-                seen.add(key)
-                yield Entry(stage, line, tensor)
+                if key not in seen and (stage.kind == "embedding" or not key.startswith("embedding.")):
+                    seen.add(key)
+                    entries.append(Entry(stage, line, tensor))
+    return entries
 
 
 def params(architecture: Architecture) -> Params:
     """What a checkpoint of the main model stores as learned weights, in exact integers."""
     model = equations(architecture)
+    entries = ledger(model)
     components = dict.fromkeys(COMPONENTS, 0)
-    stages: dict[str, tuple[Stage, list[Tensor]]] = {stage.name: (stage, []) for stage in model.stages}
-    for entry in ledger(model):
-        stages[entry.stage.name][1].append(entry.tensor)
+    for entry in entries:
         if entry.stage.kind != "mtp":
             components[entry.tensor.weight.component] += entry.total
-    groups = tuple(_group(stage, tensors) for stage, tensors in stages.values() if stage.kind != "mtp")
-    total = sum(group.total for group in groups)
+    groups = {stage.name: _group(stage, entries) for stage in model.stages}
+    main = tuple(groups[stage.name] for stage in model.stages if stage.kind != "mtp")
+    total = sum(group.total for group in main)
     return Params(
         model=architecture.name,
         total=total,
-        active=sum(group.active for group in groups),
+        active=sum(group.active for group in main),
         embedding=components["embedding"],
         non_embedding=total - components["embedding"],
         tying=architecture.head.tying,
-        mtp=sum(_group(stage, tensors).total for stage, tensors in stages.values() if stage.kind == "mtp"),
-        formula=formula(model),
+        mtp=sum(groups[stage.name].total for stage in model.stages if stage.kind == "mtp"),
+        formula=formula(model, entries),
         components=components,
-        groups=groups,
+        groups=main,
     )
 
 
-def _group(stage: Stage, tensors: list[Tensor]) -> Group:
-    per_layer = sum(tensor.params for tensor in tensors)
+def _group(stage: Stage, entries: list[Entry]) -> Group:
+    tensors = [entry.tensor for entry in entries if entry.stage is stage]
     rows = tuple(TensorRow(t.weight.key, t.shape, stage.times, t.params) for t in tensors)
+    per_layer = sum(row.params for row in rows)
     active = sum(tensor.active for tensor in tensors)
     return Group(stage.name, stage.times, per_layer, per_layer * stage.times, active * stage.times, rows)
 
 
-def formula(model: Equations) -> str:
-    """The total in the model's symbols, equal terms collected: d·v + c·d + n_layers·(12·d² + 13·d) + 2·d."""
-    once: dict[str, poly.Polynomial] = {stage.name: {} for stage in model.stages if stage.kind != "mtp"}
-    for entry in ledger(model):
-        if entry.stage.name in once:
-            ranges = [index.symbol for _, index in entry.tensor.indices]
-            poly.add(once[entry.stage.name], poly.product(ranges))
-    layer_groups = sum(stage.kind == "layers" for stage in model.stages)
-    pieces = []
+def formula(model: Equations, entries: list[Entry]) -> str:
+    """The total in the model's symbols, equal terms collected: d·v + d·c + n_layers·(12·d² + 13·d) + 2·d."""
+    layers: dict[str, int] = {}  # what one layer has -> how many layers have it
+    before: list[str] = []
+    after: list[str] = []
     for stage in model.stages:
-        terms = once.get(stage.name)
-        if not terms:
-            continue
-        if stage.kind != "layers":
-            pieces.append(poly.show(terms, model.symbols))
-        else:
-            times = "n_layers" if layer_groups == 1 else str(stage.times)
-            pieces.append(f"{times}·({poly.show(terms, model.symbols)})")
-    return " + ".join(pieces)
+        terms: poly.Polynomial = {}
+        for entry in entries:
+            if entry.stage is stage:
+                poly.add(terms, poly.product(index.symbol for index in entry.tensor.indices))
+        text = poly.show(terms, model.symbols)
+        if stage.kind == "layers":
+            layers[text] = layers.get(text, 0) + stage.times
+        elif terms and stage.kind != "mtp":
+            (after if layers else before).append(text)
+    n_layers = model.symbols["n_layers"]
+    middle = [f"{'n_layers' if times == n_layers else times}·({text})" for text, times in layers.items()]
+    return " + ".join([*before, *middle, *after])

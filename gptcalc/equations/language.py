@@ -173,23 +173,41 @@ def _letters(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A learned tensor as the lines define it."""
+    """A learned tensor as a line defines it."""
 
     weight: Weight
-    indices: tuple[tuple[str, Index], ...]
-    shape: tuple[int, ...]
-    condition: Chosen | None
+    line: Line
+    reference: Reference
+
+    @property
+    def indices(self) -> list[Index]:
+        """What the tensor's indices run over, as it is written."""
+        return [self.line.scope[letter] for letter in self.reference.indices]
 
     @property
     def params(self) -> int:
-        return prod(index.size for _, index in self.indices)
+        return prod([index.size for index in self.indices])
 
     @property
     def active(self) -> int:
-        """What one token's forward pass touches."""
-        if self.condition is None:
-            return self.params
-        return self.params * self.condition.active // self.condition.total
+        """What one token's forward pass touches: of the experts the chosen ones, of anything else all."""
+        chosen = self.line.condition
+        if isinstance(chosen, Chosen) and "e" in self.reference.indices:
+            return self.params * chosen.active // chosen.total
+        return self.params
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A matrix's shape as inputs × outputs, a bias's as outputs (experts in front); any other as it is indexed."""
+        letters, scope, statement = self.reference.indices, self.line.scope, self.line.statement
+        if self.line.kind != "sum":
+            return tuple(scope[letter].size for letter in letters) or (1,)
+        experts = tuple(scope[letter].size for letter in letters if letter == "e")
+        rest = [letter for letter in letters if letter != "e"]
+        outputs = prod(scope[letter].size for letter in rest if letter not in statement.summed)
+        if self.reference not in statement.factors:
+            return (*experts, outputs)
+        return (*experts, prod(scope[letter].size for letter in rest if letter in statement.summed), outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,27 +269,8 @@ class Line:
         """The learned tensors on this line."""
         if not self.weights:
             return []
-        statement = self.statement
-        chosen = self.condition if isinstance(self.condition, Chosen) else None
-        found = []
-        for ref in statement.references:
-            weight = self.weights.get(ref.name)
-            if weight is not None:
-                indices = tuple((letter, self.scope[letter]) for letter in ref.indices)
-                condition = chosen if "e" in ref.indices else None
-                found.append(Tensor(weight, indices, self._shape(ref, statement), condition))
-        return found
-
-    def _shape(self, ref: Reference, statement: Statement) -> tuple[int, ...]:
-        """A matrix's shape as inputs × outputs, a bias's as outputs (experts in front); any other as it is indexed."""
-        if self.kind != "sum":
-            return tuple(self.scope[letter].size for letter in ref.indices) or (1,)
-        experts = tuple(self.scope[letter].size for letter in ref.indices if letter == "e")
-        rest = [letter for letter in ref.indices if letter != "e"]
-        outputs = prod(self.scope[letter].size for letter in rest if letter not in statement.summed)
-        if ref not in statement.factors:
-            return (*experts, outputs)
-        return (*experts, prod(self.scope[letter].size for letter in rest if letter in statement.summed), outputs)
+        marks = self.weights
+        return [Tensor(marks[ref.name], self, ref) for ref in self.statement.references if ref.name in marks]
 
     def stored_elements(self) -> int:
         """Elements that one token adds to the cache on a store line."""
