@@ -54,26 +54,26 @@ class _Struct(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class Linear(_Struct, tag_field="kind", tag="linear", kw_only=True):
+class Linear(_Struct, tag_field="kind", tag="linear", frozen=True, kw_only=True):
     """RoPE scaling by position interpolation: every frequency divided by `factor`."""
 
     factor: Positive
 
 
-class Dynamic(_Struct, tag_field="kind", tag="dynamic", kw_only=True):
+class Dynamic(_Struct, tag_field="kind", tag="dynamic", frozen=True, kw_only=True):
     """NTK-aware scaling whose base grows with the length once it exceeds `original`."""
 
     factor: Positive
     original: Size
 
 
-class NTK(_Struct, tag_field="kind", tag="ntk", kw_only=True):
+class NTK(_Struct, tag_field="kind", tag="ntk", frozen=True, kw_only=True):
     """NTK-aware scaling with a fixed factor: theta · factor^(r / (r − 2)) for r rotated channels."""
 
     factor: Positive
 
 
-class Yarn(_Struct, tag_field="kind", tag="yarn", kw_only=True):
+class Yarn(_Struct, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
     """YaRN (arXiv:2309.00071): high frequencies kept, low ones interpolated, a ramp between, scores rescaled."""
 
     factor: Positive
@@ -86,7 +86,7 @@ class Yarn(_Struct, tag_field="kind", tag="yarn", kw_only=True):
     truncate: bool = True
 
 
-class Llama3(_Struct, tag_field="kind", tag="llama3", kw_only=True):
+class Llama3(_Struct, tag_field="kind", tag="llama3", frozen=True, kw_only=True):
     """Llama 3.1's scaling: wavelengths above original/low divided, below original/high kept, smooth between."""
 
     factor: Positive
@@ -95,7 +95,7 @@ class Llama3(_Struct, tag_field="kind", tag="llama3", kw_only=True):
     high: float = 4.0
 
 
-class LongRope(_Struct, tag_field="kind", tag="longrope", kw_only=True):
+class LongRope(_Struct, tag_field="kind", tag="longrope", frozen=True, kw_only=True):
     """LongRoPE (arXiv:2402.13753): one divisor a frequency, one list up to `original` tokens, another beyond."""
 
     short: tuple[float, ...]
@@ -105,7 +105,7 @@ class LongRope(_Struct, tag_field="kind", tag="longrope", kw_only=True):
     attention_factor: float | None = None
 
 
-class Proportional(_Struct, tag_field="kind", tag="proportional", kw_only=True):
+class Proportional(_Struct, tag_field="kind", tag="proportional", frozen=True, kw_only=True):
     """Partial rotation whose frequencies are spaced over the whole head; the rest turn by zero (Gemma 4)."""
 
     factor: Positive = 1.0
@@ -114,7 +114,7 @@ class Proportional(_Struct, tag_field="kind", tag="proportional", kw_only=True):
 Scaling: TypeAlias = Linear | Dynamic | NTK | Yarn | Llama3 | LongRope | Proportional
 
 
-class Rope(_Struct, kw_only=True):
+class Rope(_Struct, frozen=True, kw_only=True):
     """Rotary positions: `fraction` of the head's channels turn, paired by halves or with their neighbour."""
 
     theta: Positive = 10000.0
@@ -124,7 +124,7 @@ class Rope(_Struct, kw_only=True):
     scaling: Scaling | None = None
 
 
-class Norm(_Struct, kw_only=True):
+class Norm(_Struct, frozen=True, kw_only=True):
     """A normalisation over channels; `offset` 1 means that the stored weight is the scale minus one."""
 
     kind: Literal["rmsnorm", "layernorm", "l2"] = "rmsnorm"
@@ -134,7 +134,7 @@ class Norm(_Struct, kw_only=True):
     eps: Positive = 1e-5
 
 
-class QKNorm(Norm, kw_only=True):
+class QKNorm(Norm, frozen=True, kw_only=True):
     """A norm of queries and keys: one weight a channel of the head (`head`), of all heads (`full`, taken over the
     whole width) or of each head apart (`each`); before the rotation or after it."""
 
@@ -142,7 +142,7 @@ class QKNorm(Norm, kw_only=True):
     after_rope: bool = False
 
 
-class Temperature(_Struct, kw_only=True):
+class Temperature(_Struct, frozen=True, kw_only=True):
     """Queries scaled by 1 + scale · ln(1 + ⌊(position + shift) / floor⌋) (Llama 4 without positions, Ministral 3)."""
 
     floor: Positive
@@ -153,7 +153,7 @@ class Temperature(_Struct, kw_only=True):
 NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
 
 
-class Sublayer(_Struct, kw_only=True):
+class Sublayer(_Struct, frozen=True, kw_only=True):
     """What every sublayer has: its section's name, its norm and where that stands, and its residual's factor.
 
     norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x))).
@@ -171,20 +171,20 @@ MlpSite: TypeAlias = Literal["gate", "up", "down"]
 ExpertSite: TypeAlias = Literal["gate", "up", "down", "router", "shared"]
 
 
-class AttentionExperts(_Struct, kw_only=True):
+class AttentionExperts(_Struct, frozen=True, kw_only=True):
     """Query and output projections chosen per token from experts; K and V are shared (JetMoE)."""
 
     n_experts: Size
     top_k: Size
 
 
-class KV(_Struct, kw_only=True):
+class KV(_Struct, frozen=True, kw_only=True):
     """Where keys and values come from: the last earlier sublayer of the section `from`."""
 
     from_: str = field(name="from")
 
 
-class Attention(Sublayer, tag_field="sublayer", tag="attention", kw_only=True):
+class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
     """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it."""
 
     n_heads: Size
@@ -212,7 +212,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", kw_only=True):
     out_norm: Norm | None = None  # a norm over all heads' outputs, before the output projection (BitNet)
 
 
-class Indexer(_Struct, kw_only=True):
+class Indexer(_Struct, frozen=True, kw_only=True):
     """DeepSeek sparse attention's indexer: small heads choose the top_k keys; `shared` reuses the last own choice."""
 
     n_heads: Size
@@ -222,7 +222,7 @@ class Indexer(_Struct, kw_only=True):
     pairing: Literal["half", "adjacent"] = "half"
 
 
-class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", kw_only=True):
+class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
     """Multi-head latent attention (arXiv:2405.04434): keys and values from one cached latent and one rotary key."""
 
     n_heads: Size
@@ -244,7 +244,7 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", kw
     kv: KV | None = None
 
 
-class Mlp(Sublayer, tag_field="sublayer", tag="mlp", kw_only=True):
+class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
     d_ff: Size
@@ -255,7 +255,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", kw_only=True):
     sparsity: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
 
 
-class ExpertGroups(_Struct, kw_only=True):
+class ExpertGroups(_Struct, frozen=True, kw_only=True):
     """Routing in two steps: the top_k groups of experts first, each scored by its best or its two best experts."""
 
     n: Size
@@ -263,7 +263,7 @@ class ExpertGroups(_Struct, kw_only=True):
     score: Literal["max", "top2"] = "max"
 
 
-class Experts(Sublayer, tag_field="sublayer", tag="experts", kw_only=True):
+class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
     """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
 
     n_experts: Size
@@ -292,7 +292,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", kw_only=True):
 Mixer: TypeAlias = Attention | LatentAttention | Mlp | Experts
 
 
-class Part(_Struct, kw_only=True):
+class Part(_Struct, frozen=True, kw_only=True):
     """One residual step: a unit, or several in parallel on the same input.
 
     `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
@@ -303,21 +303,21 @@ class Part(_Struct, kw_only=True):
     out_norm: Norm | None = None
 
 
-class Block(_Struct, tag_field="sublayer", tag="block", kw_only=True):
+class Block(_Struct, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
     """Parts in sequence. In a layer, `name` is its expression."""
 
     name: str
     parts: tuple[Part, ...]
 
 
-class Repeat(_Struct, kw_only=True):
+class Repeat(_Struct, frozen=True, kw_only=True):
     """`count` repetitions of a sequence of blocks."""
 
     count: int
     body: tuple[Block | Repeat, ...]
 
 
-class Embedding(_Struct, kw_only=True):
+class Embedding(_Struct, frozen=True, kw_only=True):
     """How a token enters: its row (of width d unless factorised), scaled, plus a learned position, normed."""
 
     width: Size
@@ -328,7 +328,7 @@ class Embedding(_Struct, kw_only=True):
     norm: Norm | None = None
 
 
-class Head(_Struct, kw_only=True):
+class Head(_Struct, frozen=True, kw_only=True):
     """How logits leave: the final norm, the projection back where the embedding is factorised, the output matrix."""
 
     tying: bool
@@ -339,14 +339,14 @@ class Head(_Struct, kw_only=True):
     width: Size
 
 
-class MTP(_Struct, kw_only=True):
-    """Multi-token prediction (arXiv:2412.19437, §2.2): n modules, each two norms, a projection 2d → d, a block, a norm."""
+class MTP(_Struct, frozen=True, kw_only=True):
+    """Multi-token prediction (arXiv:2412.19437, §2.2): n modules of two norms, a projection 2d → d, a block, a norm."""
 
     n: Size
     block: Block
 
 
-class PerLayerEmbedding(_Struct, kw_only=True):
+class PerLayerEmbedding(_Struct, frozen=True, kw_only=True):
     """A second token table whose slice of width d enters every layer through a gate (Gemma 3n and 4)."""
 
     v: Size
@@ -354,14 +354,14 @@ class PerLayerEmbedding(_Struct, kw_only=True):
     activation: ActivationName = "gelu_tanh"
 
 
-class Dropout(_Struct, kw_only=True):
+class Dropout(_Struct, frozen=True, kw_only=True):
     """Where training drops activations; costs memory for masks, nothing else."""
 
     attention: bool = True
     residual: bool = True
 
 
-class Architecture(_Struct, kw_only=True):
+class Architecture(_Struct, frozen=True, kw_only=True):
     """A model, complete and checked. Equal blocks are counted: cost never grows with depth."""
 
     name: str
@@ -426,7 +426,7 @@ Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router
 ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
 
 
-class EmbeddingKeys(_Struct, kw_only=True):
+class EmbeddingKeys(_Struct, frozen=True, kw_only=True):
     width: Size | None = None
     scale: float | Literal["sqrt(d)"] = 1.0
     rows: Size | None = None
@@ -434,12 +434,12 @@ class EmbeddingKeys(_Struct, kw_only=True):
     norm: bool = False
 
 
-class MTPKeys(_Struct, kw_only=True):
+class MTPKeys(_Struct, frozen=True, kw_only=True):
     n: Count
     block: str | None = None
 
 
-class Document(_Struct, kw_only=True):
+class Document(_Struct, frozen=True, kw_only=True):
     """The keys of a preset file that are not sections. SECTION keys are those of the classes above."""
 
     name: str = "model"
@@ -574,7 +574,7 @@ class _Builder:
             embedding=Embedding(
                 width=width,
                 scale=doc.d**0.5 if isinstance(doc.embedding.scale, str) else doc.embedding.scale,
-                position=doc.position if doc.position in ("learned", "sinusoidal") else "none",  # type: ignore[arg-type]
+                position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
                 rows=rows,
                 offset=doc.embedding.offset,
                 norm=self.norm if doc.embedding.norm else None,
@@ -657,8 +657,16 @@ class _Builder:
 
     def resolve(self, name: str) -> Mixer:
         kind, keys = self.keys_of(name, ())
-        fill = {Attention: self.attention, LatentAttention: self.latent, Mlp: self.feed_forward, Experts: self.experts}
-        return fill[KINDS[kind]](name, keys)  # type: ignore[index]
+        match kind:
+            case "attn":
+                return self.attention(name, keys)
+            case "mla":
+                return self.latent(name, keys)
+            case "mlp":
+                return self.feed_forward(name, keys)
+            case "moe":
+                return self.experts(name, keys)
+        raise AssertionError(kind)
 
     def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
         """A section's kind and its own keys laid over those of the section it is like."""
@@ -684,7 +692,8 @@ class _Builder:
     def common(self, name: str, keys: dict[str, Any]) -> dict[str, Any]:
         """Every sublayer's defaults, and written-out forms of shorthands."""
         norm = keys.pop("norm", None)
-        out = {"section": name, "norm": self.norm, "norm_at": self.doc.norm_at, "residual_scale": self.doc.residual_scale}
+        doc = self.doc
+        out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
         if norm is not None:
             out["norm"] = None if norm == "none" else _typed(norm, Norm, f"{name}.norm")
         return out | keys

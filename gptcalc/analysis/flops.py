@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.equations import Equations, Workload, equations
-from gptcalc.equations.language import Pairing, Phase
+from gptcalc.equations.language import Logits, Pairing, Phase
 from gptcalc.equations.latent import Form
 
 
@@ -22,7 +20,7 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     phase: Phase
     pairs: Pairing
     mla: Form
-    logits: str
+    logits: Logits
     total: int
     attention: int
     weights: int
@@ -46,7 +44,7 @@ def flops(
     phase: Phase = "prefill",
     pairs: Pairing = "causal",
     mla: Form | None = None,
-    logits: Literal["all", "last"] = "all",
+    logits: Logits = "all",
 ) -> Flops:
     """FLOPs of one pass over a batch: 2 per multiply-add, every line that multiplies and accumulates.
 

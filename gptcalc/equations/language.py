@@ -2,8 +2,8 @@
 
     q[t,h,a] = Σ_i n[t,i]·W_Q[i,h,a] + b_Q[h,a]
 
-A line names its indices; a scope says over what each runs; marks say which symbols are weights. That already holds the
-shape of every weight, the number of parameters, the FLOPs, the cache and the line to show. There are four kinds of line:
+A line names its indices; a scope says over what each runs; marks say which symbols are weights. That already holds
+the shape of every weight, the number of parameters, the FLOPs, the cache and the line to show. There are four kinds:
 
     sum        counted: 2 FLOPs for every term of the sum (one multiply, one add)
     pointwise  shown, its weights counted, no FLOPs (norms, softmax, rotations, activations, gates, look-ups)
@@ -24,17 +24,18 @@ from typing import Literal, NamedTuple
 
 Phase = Literal["prefill", "decode", "train"]
 Pairing = Literal["causal", "full"]
+Logits = Literal["all", "last"]
 Shard = Literal["tp", "kv", "ep", "vocab"]  # kv: split like tp, but never finer than one KV head
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is run: one sequence of `context` tokens. prefill and train: all of them from nothing; decode: the last one."""
+    """One sequence of `context` tokens. prefill and train run all of them from nothing, decode the last one."""
 
     context: int
     phase: Phase = "prefill"
     pairs: Pairing = "causal"
-    logits: Literal["all", "last"] = "all"
+    logits: Logits = "all"
 
     @property
     def new_tokens(self) -> int:
@@ -288,7 +289,9 @@ class Lines:
         self.scope = scope
         self.lines: list[Line] = []
 
-    def sum(self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str) -> None:
+    def sum(
+        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str
+    ) -> None:
         """A counted sum. Keywords mark weights: symbol = key after the prefix."""
         self._add("sum", text, condition, saved, component, keys)
 

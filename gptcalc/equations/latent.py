@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gptcalc.architecture import Indexer, LatentAttention, Norm
+from gptcalc.architecture import LatentAttention, Norm
 from gptcalc.equations.language import Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -51,7 +51,7 @@ def latent_attention(lines: Lines, a: LatentAttention, form: Form, cache: CacheF
     pairs = Pairs()
     if a.index is not None:
         if not a.index.shared:
-            _indexer(lines, a.index)
+            _indexer(lines)
         pairs = Pairs(top_k=a.index.top_k)
     if form == "expanded" or cache == "expanded":
         _expand(lines, a, cache)
@@ -120,7 +120,7 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
         _store_latent(lines)
 
 
-def _indexer(lines: Lines, index: Indexer) -> None:
+def _indexer(lines: Lines) -> None:
     """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to."""
     lines.sum("q_I[t,j,x] = Σ_m c_Q[t,m]·W_IQ[m,j,x]", saved=2, W_IQ="index.q")
     lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import ACTIVATIONS, Experts, Mlp
 from gptcalc.equations.language import Chosen, Condition, Index, Lines, plus
 from gptcalc.equations.norms import norm_line
@@ -53,11 +55,11 @@ def _feed_forward(
     lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "",
 ) -> None:  # fmt: skip
-    """Up to the activation: h = φ(u), or φ(g)·u where there is a gate. `expert` is "e," where each expert has its own."""
+    """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own."""
     function, gated = ACTIVATIONS[activation]
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
-    marks = {"W_U": keys["up"], "b_U": keys["up"] + ".bias"}
+    marks: dict[str, Any] = {"W_U": keys["up"], "b_U": keys["up"] + ".bias"}
     text = f"u[{here}] = Σ_{i} {source}·W_U[{expert}{i},{f}]{plus(f'b_U[{expert}{f}]', 'up' in bias)}"
     if not gated:
         lines.sum(text, condition, 2, component, **marks)
@@ -82,7 +84,7 @@ def experts(lines: Lines, m: Experts) -> None:
         source = f"a[t,e,{width}]"
     _expert_layers(lines, m, source, width, chosen)
     if m.d_latent is not None:
-        lines.sum("y[t,i] = Σ_l υ[t,l]·W_L′[l,i]", saved=2, **{"W_L′": "latent_up"})
+        lines.sum("y[t,i] = Σ_l υ[t,l]·W_Y[l,i]", saved=2, W_Y="latent_up")
     if m.n_identity:
         lines.pointwise("y[t,i] = y[t,i] + Σ_e π[t,e]·n[t,i], e an identity")
     if m.out_bias:

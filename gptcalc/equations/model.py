@@ -34,7 +34,7 @@ COMPONENT: dict[type[Mixer], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Lines that run `times` times: the embedding, one kind of block, the output, the multi-token-prediction modules."""
+    """Lines that run `times` times: the embedding, one kind of block, the output, the MTP modules."""
 
     name: str
     times: int
@@ -178,7 +178,7 @@ class _Model:
 
     def block(self, block: Block) -> list[Line]:
         out: list[Line] = []
-        _Prefixes(self, out).parts(block, "x")
+        _Prefixes(self, out).parts(block)
         out.extend(self.block_end())
         return out
 
@@ -191,7 +191,7 @@ class _Model:
             part = self.lines("ple", "other", scope)
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
-            part.sum("y[t,i] = Σ_p g[t,p]·W_P′[p,i]", saved=2, **{"W_P′": "out"})
+            part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
             norm_line(part, Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P", saved=2)
             part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
             lines += part.lines
@@ -240,7 +240,7 @@ class _Model:
         lines.pointwise("c[t,k] = ε[t,i] and η[t,i], one behind the other", saved=2)
         lines.sum("x[t,i] = Σ_k c[t,k]·W_M[k,i]", saved=2, W_M="projection")
         out = list(lines.lines)
-        _Prefixes(self, out).parts(block, "x")
+        _Prefixes(self, out).parts(block)
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
         return out + last.lines
@@ -260,7 +260,7 @@ class _Prefixes:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return kind if self.counts[kind] == 1 else f"{kind}{self.counts[kind]}"
 
-    def parts(self, block: Block, stream: str) -> None:
+    def parts(self, block: Block) -> None:
         for part in block.parts:
             self.part(part)
 
@@ -274,7 +274,7 @@ class _Prefixes:
         self.out.extend(shared.lines)
         for unit in part.units:
             if isinstance(unit, Block):
-                self.parts(unit, "x")
+                self.parts(unit)
             else:
                 self.sublayer(unit, "Δ")
         end = self.model.lines(shared.prefix, "norm")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import Norm, Sublayer
 from gptcalc.equations.language import Lines
 
 
 def norm_line(
-    lines: Lines, norm: Norm, target: str, source: str, over: str, key: str, weight: str = "", name: str = "", saved: int = 0
+    lines: Lines,
+    norm: Norm,
+    target: str,
+    source: str,
+    over: str,
+    key: str,
+    weight: str = "",
+    name: str = "",
+    saved: int = 0,
 ) -> None:
     """target = norm(source)·γ + β, the mean taken over the index `over`; γ has the indices `weight` (default: over)."""
     weight = weight or over
     gamma, beta = f"γ{name}", f"β{name}"
     text = f"{target} = {norm.kind}_{over[-1]}({source})"
-    keys = {}
+    keys: dict[str, Any] = {}
     if norm.weight:
         text += f"·(1 + {gamma}[{weight}])" if norm.offset else f"·{gamma}[{weight}]"
         keys[gamma] = f"{key}.weight"
