@@ -1,0 +1,158 @@
+"""Softmax attention: multi-head, grouped, multi-query; whole past, window or chunk.
+
+Letters: B sequences, T new tokens, S keys held, g KV heads, r query heads that share one, h = d_head, c = d_v.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gptcalc.architecture import Attention, Norm, QKNorm
+from gptcalc.reference.activations import sigmoid, softcapped
+from gptcalc.reference.experts import chosen, route_softmax_of_top
+from gptcalc.reference.norms import normed, softmax
+from gptcalc.reference.rope import rotate, turned_channels
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
+    """Each token's mixture of the values it may see: x (B, T, d) -> (B, T, d)."""
+    d = x.shape[-1]
+    if a.experts is not None:
+        return attention_experts(a, x, w, step)
+    q = _queries(a, x, w, step)  # (B, T, n_heads, h)
+    k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
+    o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, n_heads, c)
+    if a.gate is not None:
+        o = gated(o, x, a.gate, w, step)
+    flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
+    if a.out_norm is not None:
+        flat = normed(flat, a.out_norm, w.at("out_norm"))
+    return step.linear(flat, w, "out", d, "out" in a.bias)
+
+
+def _queries(a: Attention, x: Array, w: Weights, step: Step) -> Array:
+    """(B, T, n_heads, h), as projected."""
+    name, bias = "q", "q" in a.bias
+    if a.q_rank is not None:
+        x = step.linear(x, w, "q_a", a.q_rank)  # (B, T, q_rank)
+        x = normed(x, a.norm or Norm(), w.at("q_a_norm"))
+        name = "q_b"
+    return step.linear(x, w, name, a.n_heads * a.d_head, bias).reshape(*x.shape[:2], a.n_heads, a.d_head)
+
+
+def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Keys (B, g, S, h) and values (B, g, S, c) of all positions that a new token may see, newest last."""
+    if a.kv is not None:
+        held = step.shared[a.kv.from_]
+    else:
+        k, v = new_keys_and_values(a, x, w, step)
+        key = w.prefix.rstrip(".")
+        held = {"k": step.cache.append(key, "k", k), "v": step.cache.append(key, "v", v)}
+        step.cache.keep(key, step.reach(a.window, a.chunk))
+    step.shared[a.section] = held
+    n = step.needed(a.window, a.chunk)
+    k, v = held["k"], held["v"]
+    return k[:, :, max(k.shape[2] - n, 0) :], v[:, :, max(v.shape[2] - n, 0) :]
+
+
+def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Keys (B, g, T, h) and values (B, g, T, c) of the new tokens."""
+    heads = (*x.shape[:2], a.n_kv_heads)
+    k = step.linear(x, w, "k", a.n_kv_heads * a.d_head, "k" in a.bias).reshape(*heads, a.d_head)
+    if a.k_eq_v:
+        v = k  # the raw projection: K is normed and rotated below, V is not
+    else:
+        v = step.linear(x, w, "v", a.n_kv_heads * a.d_v, "v" in a.bias).reshape(*heads, a.d_v)
+    k = _normed_and_rotated(a, k, w.at("k_norm"), step)
+    if a.v_norm is not None:
+        v = normed(v, a.v_norm, w.at("v_norm"))
+    v = _clipped(a, v)
+    if a.value_scale != 1.0:
+        v = v * a.value_scale
+    return k.swapaxes(1, 2), v.swapaxes(1, 2)
+
+
+def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
+    """Queries normed, rotated and scaled: (B, T, n_heads, h)."""
+    q = _normed_and_rotated(a, q, w.at("q_norm"), step)
+    if a.temperature is not None:
+        q = q * step.temperature(a.temperature)
+    return q * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_head))
+
+
+def _normed_and_rotated(a: Attention, x: Array, w: Weights, step: Step) -> Array:
+    """Queries or keys (B, T, heads, h) after the norm, the clamp and the rotation, in the order that `a` says."""
+    norm = a.qk_norm
+    if norm is not None and not norm.after_rope:
+        x = _heads_normed(norm, x, w)
+    x = _clipped(a, x)
+    if a.rope is not None:
+        cos, sin = step.angles(a.rope, turned_channels(a.rope, a.d_head))
+        x = rotate(x, cos, sin, a.rope.pairing)
+    if norm is not None and norm.after_rope:
+        x = _heads_normed(norm, x, w)
+    return x
+
+
+def _heads_normed(norm: QKNorm, x: Array, w: Weights) -> Array:
+    if norm.over == "full":
+        flat = x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])  # (B, T, heads · h)
+        return normed(flat, norm, w).reshape(*x.shape)
+    return normed(x, norm, w, *(x.shape[2:] if norm.over == "each" else x.shape[3:]))
+
+
+def _clipped(a: Attention, x: Array) -> Array:
+    return x if a.clip is None else np.minimum(np.maximum(x, -a.clip), a.clip)
+
+
+def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -> Array:
+    """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c)."""
+    batch, new, n_heads, _ = q.shape
+    g, keys = k.shape[1:3]
+    q = q.swapaxes(1, 2).reshape(batch, g, n_heads // g, new, a.d_head)  # (B, g, r, T, h)
+    s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")  # (B, g, r, T, S)
+    s = softcapped(s, a.softcap)
+    if a.position == "alibi":
+        s += step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
+    mask = step.mask(keys, a.window, a.chunk)
+    if mask is not None:
+        s += mask
+    sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.sinks else None
+    p = softmax(s, sinks)
+    if step.attention is not None:
+        step.attention.append(p.reshape(batch, n_heads, new, keys))
+    o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
+    return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
+
+
+def gated(o: Array, x: Array, gate: str, w: Weights, step: Step) -> Array:
+    """The heads' outputs (B, T, n_heads, c) times σ(x · W), one gate a head or one a channel."""
+    n_heads, c = o.shape[2:]
+    width = 1 if gate == "head" else c
+    g = sigmoid(step.linear(x, w, "gate", n_heads * width))
+    return o * g.reshape(*x.shape[:2], n_heads, width)
+
+
+def attention_experts(a: Attention, x: Array, w: Weights, step: Step) -> Array:
+    """Queries and outputs through the top_k of n_experts projections, keys and values shared (arXiv:2404.07413)."""
+    assert a.experts is not None
+    batch, new, d = x.shape
+    n, top_k = a.experts.n_experts, a.experts.top_k
+    index, weight = route_softmax_of_top(step.dot(x, w("router", d, n)), top_k)  # (B, T, k)
+    q_matrix = chosen(w("q", n, d, a.n_heads * a.d_head), index)  # (B, T, k, d, n_heads · h)
+    q = step.dot(x[:, :, None, None, :], q_matrix).reshape(batch, new, top_k, a.n_kv_heads, -1, a.d_head)
+    q = q.transpose(0, 1, 3, 2, 4, 5).reshape(batch, new, top_k * a.n_heads, a.d_head)  # heads by (g, expert, r)
+    k, v = keys_and_values(a, x, w, step)
+    o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, g · k · r, c)
+    o = o.reshape(batch, new, a.n_kv_heads, top_k, -1, a.d_v).transpose(0, 1, 3, 2, 4, 5)
+    o = o.reshape(batch, new, top_k, 1, a.n_heads * a.d_v)
+    out_matrix = chosen(w("out", n, a.n_heads * a.d_v, d), index)  # (B, T, k, n_heads · c, d)
+    y: Array = (step.dot(o, out_matrix).reshape(batch, new, top_k, d) * weight[..., None]).sum(axis=2)
+    if "out" in a.bias:
+        y = y + w("out.bias", d)
+    return y

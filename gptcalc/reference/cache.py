@@ -1,0 +1,42 @@
+"""What is kept between steps: keys and values (or latents), oldest first, evicted once no later token sees them."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from gptcalc.reference.tally import Array
+
+
+class Cache:
+    """Arrays by key and name, e.g. ("layers.3.attn", "k"), and how many tokens the sequence has."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[tuple[str, str], Array] = {}
+        self.length = 0
+
+    def append(self, key: str, name: str, new: Array) -> Array:
+        """What is held, followed by `new`, along the second last axis (positions)."""
+        old = self.arrays.get((key, name))
+        joined: Array = new if old is None else np.concatenate([old, new], axis=-2)
+        self.arrays[key, name] = joined
+        return joined
+
+    def keep(self, key: str, n: int) -> None:
+        """Drops all but the newest n positions of what a sublayer holds."""
+        for (owner, name), array in self.arrays.items():
+            if owner == key and array.shape[-2] > n:
+                self.arrays[owner, name] = array[..., array.shape[-2] - n :, :]
+
+    @property
+    def elements(self) -> int:
+        """How many numbers are held."""
+        return sum(prod(array.shape) for array in self.arrays.values())
+
+    def by_sublayer(self) -> dict[str, int]:
+        """How many numbers each sublayer holds."""
+        counts: dict[str, int] = {}
+        for (key, _), array in self.arrays.items():
+            counts[key] = counts.get(key, 0) + prod(array.shape)
+        return counts

@@ -1,0 +1,162 @@
+"""A mixture of experts: a router chooses top_k of the experts for each token. Their matrices are gathered by index, so
+that shapes never depend on data and no expert runs that was not chosen.
+
+Letters: k chosen experts, f their width d_ff, e the width that they work in (d, or d_latent).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+import numpy as np
+
+from gptcalc.architecture import ACTIVATIONS, ExpertGroups, Experts, Mlp, Norm
+from gptcalc.reference.activations import sigmoid, softcapped, softplus
+from gptcalc.reference.mlp import combined, mlp
+from gptcalc.reference.norms import normed, softmax
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Array:
+    """x (B, T, d) -> (B, T, d); `stream` is x before the norm in front, which some routers read instead."""
+    d = x.shape[-1]
+    index, weight = route(m, x, stream, w, step)  # (B, T, k) each
+    inner = x if m.d_latent is None else step.linear(x, w, "latent_down", m.d_latent)  # (B, T, e)
+    y = _mixture(m, inner, index, weight, w, step)  # (B, T, e)
+    if m.d_latent is not None:
+        y = step.linear(y, w, "latent_up", d)
+    if m.out_bias:
+        y = y + w("out.bias", d)
+    if m.n_shared:
+        y = y + _shared(m, x, w, step)
+    return y
+
+
+def chosen(stack: Array, index: Array) -> Array:
+    """The matrices (or vectors) of the chosen experts: (n_experts, …) and (B, T, k) -> (B, T, k, …)."""
+    picked: Array = np.take(stack, index, axis=0)
+    return picked
+
+
+def top(scores: Array, k: int) -> Array:
+    """The indices of the k largest along the last axis, the largest first."""
+    order: Array = np.argsort(scores * -1.0, axis=-1, kind="stable")
+    return order[..., :k]
+
+
+def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Which experts each token goes to, and with what weights: (B, T, k) each."""
+    choices = m.n_experts + m.n_identity
+    if m.router_scale:
+        x = normed(stream, Norm(weight=False, eps=(m.norm or Norm()).eps), w.at("router_norm"))
+        x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
+    logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
+    logits = softcapped(logits, m.router_softcap)
+    if m.router == "sparsemixer":
+        index, weight = _sparsemixer(logits, m.top_k, m.jitter)
+    elif m.router in ("topk_softmax", "topk_sigmoid"):
+        index = top(_selection(m, logits, w), m.top_k)
+        best = np.take_along_axis(logits, index, axis=-1)
+        weight = softmax(best) if m.router == "topk_softmax" else sigmoid(best)
+    else:
+        scores = _scores(m, logits)
+        index = top(_selection(m, scores, w), m.top_k)
+        weight = np.take_along_axis(scores, index, axis=-1)
+    if m.normalize and m.router != "topk_softmax":  # the softmax of the chosen sums to 1 already
+        weight = weight / (weight.sum(axis=-1, keepdims=True) + 1e-20)
+    if m.router_scale:
+        weight = weight * np.take(w("expert_scale", m.n_experts), index, axis=0)
+    return index, weight * m.route_scale
+
+
+def route_softmax_of_top(logits: Array, top_k: int) -> tuple[Array, Array]:
+    """The top_k experts, weighted by the softmax of their logits alone."""
+    index = top(logits, top_k)
+    return index, softmax(np.take_along_axis(logits, index, axis=-1))
+
+
+def _scores(m: Experts, logits: Array) -> Array:
+    if m.router == "softmax":
+        return softmax(logits)
+    if m.router == "sigmoid":
+        return sigmoid(logits)
+    root: Array = np.sqrt(softplus(logits))
+    return root
+
+
+def _selection(m: Experts, scores: Array, w: Weights) -> Array:
+    """What the choice goes by: the scores, a learned bias added, those outside the best groups taken out."""
+    if m.selection_bias:
+        scores = scores + w("selection_bias", scores.shape[-1])
+    if m.groups is not None and m.groups.n > 1:
+        scores = _within_groups(m.groups, scores)
+    return scores
+
+
+def _within_groups(groups: ExpertGroups, scores: Array) -> Array:
+    grouped = scores.reshape(*scores.shape[:-1], groups.n, scores.shape[-1] // groups.n)  # (B, T, n, members)
+    match groups.score:
+        case "max":
+            merit = grouped.max(axis=-1)
+        case "top2":
+            two = np.take_along_axis(grouped, top(grouped, 2), axis=-1)
+            merit = two.sum(axis=-1)
+        case _:
+            assert_never(groups.score)
+    best = top(merit, groups.top_k)[..., None]  # (B, T, top_k, 1)
+    inside = (best == np.arange(groups.n)).any(axis=-2)[..., None]  # (B, T, n, 1)
+    kept: Array = np.where(inside, grouped, -math.inf)
+    return kept.astype(scores.dtype).reshape(*scores.shape)
+
+
+def _sparsemixer(logits: Array, top_k: int, jitter: float) -> tuple[Array, Array]:
+    """Experts one after the other, each weighted by a softmax over those within a margin of it (arXiv:2409.12136)."""
+    left, indices, weights = logits, [], []
+    for _ in range(top_k):
+        index = left.argmax(axis=-1, keepdims=True)  # (B, T, 1)
+        best = np.take_along_axis(left, index, axis=-1)
+        far = (best - logits) / np.maximum(np.absolute(logits), best) > 2 * jitter
+        near = softmax(np.where(far, -math.inf, left))
+        indices.append(index)
+        weights.append(np.take_along_axis(near, index, axis=-1))
+        left = np.where(index == np.arange(logits.shape[-1]), -math.inf, left)
+    return np.concatenate(indices, axis=-1), np.concatenate(weights, axis=-1).astype(logits.dtype)
+
+
+def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step: Step) -> Array:
+    """The chosen experts' outputs, weighted and summed: (B, T, e)."""
+    e = x.shape[-1]
+    each = x[:, :, None, None, :]  # (B, T, 1, 1, e)
+    if m.weight_at == "input":
+        each = each * weight[..., None, None]  # (B, T, k, 1, e)
+    expert = np.minimum(index, m.n_experts - 1) if m.n_identity else index
+
+    def project(inner: Array, name: str, n_in: int, n_out: int) -> Array:
+        y = step.dot(inner, chosen(w(name, m.n_experts, n_in, n_out), expert))  # (B, T, k, 1, n_out)
+        if name in m.bias:
+            y += chosen(w(f"{name}.bias", m.n_experts, n_out), expert)[..., None, :]
+        return y
+
+    gate = project(each, "gate", e, m.d_ff) if ACTIVATIONS[m.activation].gated else None
+    up = project(each, "up", e, m.d_ff)
+    y = project(combined(m.activation, gate, up, m.clamp, w), "down", m.d_ff, e)
+    y = y.reshape(*index.shape, e)  # (B, T, k, e)
+    if m.n_identity:
+        y = np.where((index >= m.n_experts)[..., None], x[:, :, None, :], y)
+    if m.weight_at == "output":
+        y = y * weight[..., None]
+    total: Array = y.sum(axis=2)
+    return total
+
+
+def _shared(m: Experts, x: Array, w: Weights, step: Step) -> Array:
+    """The expert that every token passes through: (B, T, d)."""
+    bias = tuple(site for site in ("gate", "up", "down") if "shared" in m.bias)
+    dense = Mlp(section=m.section, norm=None, d_ff=m.d_shared, activation=m.activation, bias=bias, clamp=m.clamp)  # type: ignore[arg-type]
+    y = mlp(dense, x, w.at("shared"), step)
+    if m.shared_gate:
+        y = y * sigmoid(step.linear(x, w, "shared_gate", 1))
+    return y

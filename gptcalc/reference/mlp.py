@@ -1,0 +1,43 @@
+"""The dense feed-forward layer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gptcalc.architecture import ACTIVATIONS, Mlp
+from gptcalc.reference.activations import activate, sigmoid, sparsified, xielu
+from gptcalc.reference.norms import normed
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def mlp(m: Mlp, x: Array, w: Weights, step: Step) -> Array:
+    """down(act(gate(x)) · up(x)): x (B, T, d) -> (B, T, d)."""
+    gate = None
+    if ACTIVATIONS[m.activation].gated:
+        gate = step.linear(x, w, "gate", m.d_ff, "gate" in m.bias)  # (B, T, d_ff)
+    up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
+    if m.sparsity and gate is not None:
+        gate = sparsified(gate, m.sparsity)
+    inner = combined(m.activation, gate, up, m.clamp, w)
+    if m.mid_norm is not None:
+        inner = normed(inner, m.mid_norm, w.at("mid_norm"))
+    return step.linear(inner, w, "down", x.shape[-1], "down" in m.bias)
+
+
+def combined(name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights) -> Array:
+    """The nonlinearity of a feed-forward layer, from one projection or two, all of one shape."""
+    if clamp is not None:
+        gate = None if gate is None else np.minimum(gate, clamp)
+        up = np.minimum(np.maximum(up, -clamp), clamp)
+    function, _ = ACTIVATIONS[name]
+    if function == "xielu":
+        return xielu(up, w("alpha_p", 1), w("alpha_n", 1))
+    if gate is None:
+        return activate(function, up)
+    if function == "silu_oai":
+        return gate * sigmoid(gate * 1.702) * (up + 1.0)
+    y = activate(function, gate)
+    y *= up
+    return y

@@ -1,0 +1,307 @@
+"""The whole transformer, from tokens to logits, with a cache.
+
+    model = Model(architecture)                    # seeded random weights; or Model(architecture, store)
+    result = model.prefill([5, 23, 7])             # result.logits (1, 3, v), result.hidden: n_layers × (1, 3, d)
+    result = model.decode(11)                      # one more token, with what the cache holds
+    model.cache.elements, model.tally.total        # numbers held, FLOPs so far
+
+Letters: B sequences, T new tokens, d channels, v rows of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Mlp,
+    Norm,
+    Part,
+    PerLayerEmbedding,
+)
+from gptcalc.errors import InputError
+from gptcalc.reference.activations import activate, softcapped
+from gptcalc.reference.attention import attention
+from gptcalc.reference.cache import Cache
+from gptcalc.reference.experts import experts
+from gptcalc.reference.latent import latent_attention
+from gptcalc.reference.mlp import mlp
+from gptcalc.reference.norms import normed
+from gptcalc.reference.step import LatentForm, Step
+from gptcalc.reference.store import RandomStore, Store, Weights
+from gptcalc.reference.tally import Array, Tally
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one call computed."""
+
+    logits: Array  # (B, T, v)
+    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm
+    embedded: Array  # (B, T, d), the first block's input
+    attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
+    predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
+
+
+class Model:
+    """An architecture with weights, a cache and a tally of FLOPs."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        weights: Store | None = None,
+        *,
+        dtype: DTypeLike = np.float32,
+        latent: LatentForm = "auto",
+    ) -> None:
+        """`latent` chooses the form of latent attention: expanded for several tokens and absorbed for one (auto), or
+        one form for all. Expanded throughout caches every head's keys and values; else the latents are cached."""
+        self.architecture = architecture
+        self.weights = Weights(weights or RandomStore(), dtype)
+        self.latent: LatentForm = latent
+        self.cache = Cache()
+        self.tally = Tally()
+
+    def prefill(self, tokens: Sequence[int] | Array, **options: bool) -> Result:
+        """A sequence (T,) or a batch (B, T) from nothing; see `extend` for the options."""
+        self.cache = Cache()
+        return self.extend(tokens, **options)
+
+    def decode(self, token: int | Sequence[int] | Array, **options: bool) -> Result:
+        """One more token, or one for each sequence of the batch (B,)."""
+        new = token if hasattr(token, "shape") else np.array(token)
+        return self.extend(new.reshape(-1, 1), **options)  # type: ignore[union-attr]
+
+    def extend(
+        self,
+        tokens: Sequence[int] | Array,
+        *,
+        attention: bool = False,
+        last_only: bool = False,
+        predict: bool = False,
+    ) -> Result:
+        """More tokens, after those in the cache.
+
+        attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
+        the MTP modules, on these tokens alone.
+        """
+        step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights.dtype, self.latent)
+        if attention:
+            step.attention = []
+        embedded = x = self._embed(step)
+        hidden = []
+        slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
+        for number, block in enumerate(self.architecture.blocks()):
+            w = self.weights.at(f"layers.{number}")
+            x = BlockRun(w, step).block(block, x)
+            if slices is not None and self.architecture.per_layer_embedding is not None:
+                x = x + _per_layer(self.architecture.per_layer_embedding, x, slices[:, :, number], self._norm, w, step)
+            if self.architecture.layer_scalar:
+                x = x * w("layer_scalar", 1)
+            hidden.append(x)
+        if last_only:
+            x = x[:, step.new - 1 :]
+        logits, final = self._head(x, step)
+        predicted = self._predict(final, step) if predict else []
+        self.cache.length = step.length
+        return Result(logits, hidden, embedded, step.attention, predicted)
+
+    def _checked(self, tokens: Sequence[int] | Array) -> Array:
+        """Tokens as (B, T), all in the vocabulary and within the table of positions."""
+        array: Array = tokens if hasattr(tokens, "shape") else np.array(tokens)  # type: ignore[assignment]
+        if array.ndim == 1:
+            array = array.reshape(1, array.shape[0])
+        if array.ndim != 2 or not all(array.shape) or array.dtype.kind not in "iu":
+            raise InputError("tokens: expected integers, one sequence (T,) or a batch (B, T)")
+        if isinstance(array, np.ndarray) and (array.min() < 0 or array.max() >= self.architecture.v):
+            worst = array.min() if array.min() < 0 else array.max()
+            raise InputError(f"tokens: {worst} is outside the vocabulary of {self.architecture.v}")
+        e = self.architecture.embedding
+        length = self.cache.length + array.shape[1]
+        if e.position == "learned" and length + e.offset > e.rows:
+            raise InputError(f"tokens: {length} positions, but the table of positions ends at {e.rows - e.offset}")
+        return array
+
+    @property
+    def _norm(self) -> Norm:
+        """The model's kind of norm, for sites that have none of their own."""
+        return self.architecture.head.norm or Norm()
+
+    # embedding
+
+    def _embed(self, step: Step) -> Array:
+        """The first block's input: (B, T, d)."""
+        a, e, w = self.architecture, self.architecture.embedding, self.weights.at("embedding")
+        x: Array = np.take(w("token", a.v, e.width), step.tokens, axis=0)  # (B, T, width)
+        if e.width != a.d:
+            x = step.linear(x, w, "projection", a.d)
+        if e.scale != 1.0:
+            x = x * e.scale
+        if e.position == "learned":
+            x = x + np.take(w("position", e.rows, a.d), step.positions + e.offset, axis=0)
+        elif e.position == "sinusoidal":
+            x = x + sinusoids(step.positions + e.offset, a.d).astype(x.dtype)
+        if e.norm is not None:
+            x = normed(x, e.norm, w.at("norm"))
+        return x
+
+    def _per_layer_slices(self, x: Array, step: Step) -> Array | None:
+        """Each layer's slice of the second table, averaged with a projection of the embedding."""
+        ple = self.architecture.per_layer_embedding
+        if ple is None:
+            return None
+        w, n = self.weights.at("ple"), self.architecture.n_layers
+        rows = np.take(w("token", ple.v, n * ple.d), step.tokens, axis=0) * math.sqrt(ple.d)
+        projected = step.linear(x, w, "projection", n * ple.d) * (1 / math.sqrt(x.shape[-1]))
+        projected = normed(projected.reshape(*x.shape[:2], n, ple.d), self._norm, w.at("norm"))
+        slices: Array = (projected + rows.reshape(*x.shape[:2], n, ple.d)) * math.sqrt(0.5)
+        return slices
+
+    # head
+
+    def _head(self, x: Array, step: Step) -> tuple[Array, Array]:
+        """Logits (B, T, v) and the normed stream that they come from (B, T, d)."""
+        norm = self.architecture.head.norm
+        final = x if norm is None else normed(x, norm, self.weights.at("final_norm"))
+        return self._logits(final, step), final
+
+    def _logits(self, x: Array, step: Step) -> Array:
+        a, head, w = self.architecture, self.architecture.head, self.weights.at("head")
+        if head.width != a.d:
+            x = step.linear(x, w, "projection", head.width)
+        if head.tying:
+            matrix = self.weights("embedding.token", a.v, head.width).swapaxes(0, 1)
+        else:
+            matrix = w("weight", head.width, a.v)
+        logits = step.dot(x, matrix)
+        if head.bias:
+            logits += w("bias", a.v)
+        if head.scale != 1.0:
+            logits *= head.scale
+        return softcapped(logits, head.softcap)
+
+    # multi-token prediction
+
+    def _predict(self, x: Array, step: Step) -> list[Array]:
+        """Logits of the MTP modules. Module k sees, at position t, the stream of t and the token of t + k + 1."""
+        a = self.architecture
+        predicted: list[Array] = []
+        for k in range(a.mtp.n if a.mtp is not None else 0):
+            assert a.mtp is not None
+            ahead = k + 1
+            if step.new <= ahead:
+                break
+            w = self.weights.at(f"mtp.{k}")
+            part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights.dtype, self.latent)
+            e = normed(self._embed(part), self._norm, w.at("embedding_norm"))
+            h = normed(x[:, : part.new], self._norm, w.at("hidden_norm"))
+            x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)
+            x = normed(BlockRun(w, part).block(a.mtp.block, x), self._norm, w.at("norm"))
+            predicted.append(self._logits(x, part))
+        return predicted
+
+
+class BlockRun:
+    """One block on one step; hands out its sublayers' prefixes (attn, mlp, attn2, …) in order of execution."""
+
+    def __init__(self, w: Weights, step: Step) -> None:
+        self.w = w
+        self.step = step
+        self.seen: dict[str, int] = {}
+
+    def named(self, name: str) -> Weights:
+        self.seen[name] = n = self.seen.get(name, 0) + 1
+        return self.w.at(name if n == 1 else f"{name}{n}")
+
+    def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
+        """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""
+        for part in block.parts:
+            x = self.part(part, x, normed_input)
+            normed_input = None
+        return x
+
+    def part(self, part: Part, x: Array, normed_input: Array | None = None) -> Array:
+        """x (B, T, d) plus what the part's units make of it."""
+        w = self.named("parallel") if part.norm or part.out_norm else self.w
+        read = x if normed_input is None else normed_input
+        if part.norm is not None:
+            read = normed(read, part.norm, w.at("norm"))
+        if len(part.units) == 1 and not isinstance(part.units[0], Block):
+            return self.sublayer(part.units[0], x, read)
+        sum_of_units: Array | None = None
+        for unit in part.units:
+            if isinstance(unit, Block):
+                y = self.block(unit, x, None if read is x else read) - x
+            else:
+                if unit.norm_at == "post":
+                    raise InputError(f"{unit.section}: norm_at post needs a residual of its own, not a parallel one")
+                y = self.branch(unit, x, read)
+            sum_of_units = y if sum_of_units is None else sum_of_units + y
+        assert sum_of_units is not None
+        if part.out_norm is not None:
+            sum_of_units = normed(sum_of_units, part.out_norm, w.at("out_norm"))
+        return x + sum_of_units
+
+    def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
+        """The stream after a sublayer with a residual of its own."""
+        if mixer.norm_at != "post":
+            return x + self.branch(mixer, x, read)
+        y, w = self.mix(mixer, read, x)
+        y = x + (y if mixer.residual_scale == 1.0 else y * mixer.residual_scale)
+        return y if mixer.norm is None else normed(y, mixer.norm, w.at("post_norm"))
+
+    def branch(self, mixer: Mixer, x: Array, read: Array) -> Array:
+        """What a sublayer adds to the stream x, given what it reads."""
+        y, w = self.mix(mixer, read, x)
+        if mixer.norm is not None and mixer.norm_at in ("output", "sandwich"):
+            y = normed(y, mixer.norm, w.at("post_norm"))
+        return y if mixer.residual_scale == 1.0 else y * mixer.residual_scale
+
+    def mix(self, mixer: Mixer, read: Array, stream: Array) -> tuple[Array, Weights]:
+        """The sublayer's function after the norm in front, and its weights."""
+        match mixer:
+            case Attention():
+                w = self.named("attn")
+                return attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case LatentAttention():
+                w = self.named("attn")
+                return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mlp():
+                w = self.named("mlp")
+                return mlp(mixer, self.front(mixer, read, w), w, self.step), w
+            case Experts():
+                w = self.named("moe")
+                return experts(mixer, self.front(mixer, read, w), stream, w, self.step), w
+            case _:
+                assert_never(mixer)
+
+    def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
+        if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich"):
+            return read
+        return normed(read, mixer.norm, w.at("norm"))
+
+
+def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, norm: Norm, w: Weights, step: Step) -> Array:
+    """What a layer's slice of the per-layer table (B, T, ple.d) adds to the stream: (B, T, d)."""
+    w = w.at("ple")
+    gate = activate(ple.activation, step.linear(x, w, "gate", ple.d))
+    return normed(step.linear(gate * row, w, "out", x.shape[-1]), norm, w.at("post_norm"))
+
+
+def sinusoids(positions: Array, d: int) -> Array:
+    """sin and cos of position / 10000^(2i/d) in channels 2i and 2i + 1 (arXiv:1706.03762): (T, d)."""
+    angle = positions[:, None] * 10000.0 ** -(np.arange(0, d, 2) / d)  # (T, d/2)
+    pairs = np.concatenate([np.sin(angle)[..., None], np.cos(angle)[..., None]], axis=-1)
+    both: Array = pairs.reshape(positions.shape[0], -1)
+    return both[:, :d]

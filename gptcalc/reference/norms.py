@@ -1,0 +1,44 @@
+"""Normalisations over the last axis, and the softmax."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+
+from gptcalc.architecture import Norm
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
+    """x scaled to unit size over its last axis, times a learned weight of `shape` (default: that axis alone)."""
+    shape = shape or x.shape[-1:]
+    match spec.kind:
+        case "layernorm":
+            x = x - x.mean(axis=-1, keepdims=True)
+        case "rmsnorm" | "l2":
+            pass
+        case _:
+            assert_never(spec.kind)
+    y: Array = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + spec.eps)
+    if spec.weight:
+        weight = w("weight", *shape)
+        y *= weight + 1.0 if spec.offset else weight
+    if spec.bias:
+        y += w("bias", *shape)
+    return y
+
+
+def softmax(x: Array, extra: Array | None = None) -> Array:
+    """exp(x) / Σ exp(x) over the last axis, in place; `extra` is one more logit that takes its share and is dropped."""
+    top = x.max(axis=-1, keepdims=True)
+    if extra is not None:
+        top = np.maximum(top, extra)
+    x -= top  # so that no exponential overflows
+    np.exp(x, out=x)
+    total = x.sum(axis=-1, keepdims=True)
+    if extra is not None:
+        total = total + np.exp(extra - top)
+    x /= total
+    return x

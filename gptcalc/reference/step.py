@@ -1,0 +1,104 @@
+"""One call of the forward pass: which tokens are new, what each may see, and what the layers share on the way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from gptcalc.architecture import Rope, Temperature
+from gptcalc.reference.cache import Cache
+from gptcalc.reference.rope import angles
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array, Kind, Tally
+
+LatentForm: TypeAlias = Literal["auto", "absorbed", "expanded"]
+
+
+class Step:
+    """T new tokens at positions start … start + T − 1, after those that the cache holds."""
+
+    def __init__(self, tokens: Array, cache: Cache, tally: Tally, context: int, dtype: Any, form: LatentForm) -> None:
+        self.cache = cache
+        self.tally = tally
+        self.context = context
+        self.dtype = dtype
+        self.form = form
+        self.start = cache.length
+        self.new: int = tokens.shape[1]
+        self.length: int = self.start + self.new
+        self.tokens = tokens  # (B, T)
+        self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
+        self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
+        self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
+        self.choice: Array | None = None  # the last indexer's choice of keys
+        self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
+        self._masks: dict[tuple[int, int | None, int | None], Array] = {}
+
+    def dot(self, a: Array, b: Array, kind: Kind = "weights") -> Array:
+        return self.tally.dot(a, b, kind)
+
+    def linear(self, x: Array, w: Weights, name: str, n: int, bias: bool = False) -> Array:
+        """x · W + b, from x's last axis to n channels."""
+        y = self.dot(x, w(name, x.shape[-1], n))
+        if bias:
+            y += w(f"{name}.bias", n)
+        return y
+
+    def angles(self, rope: Rope, r: int) -> tuple[Array, Array]:
+        """cos and sin (T, r/2) for this step's positions, computed once for all layers that turn alike."""
+        if (rope, r) not in self._angles:
+            cos, sin = angles(self.positions, rope, r, self.length, self.context)
+            self._angles[rope, r] = cos.astype(self.dtype), sin.astype(self.dtype)
+        return self._angles[rope, r]
+
+    def temperature(self, t: Temperature) -> Array:
+        """The factor of each position's query, (T, 1, 1)."""
+        steps = np.floor((self.positions + t.shift) / t.floor)
+        factor: Array = (np.log(steps + 1.0) * t.scale + 1.0).astype(self.dtype)[:, None, None]
+        return factor
+
+    def reach(self, window: int | None, chunk: int | None) -> int:
+        """How many positions back from the newest, itself included, the newest token sees."""
+        if chunk is not None:
+            return (self.length - 1) % chunk + 1
+        return self.length if window is None else min(window, self.length)
+
+    def needed(self, window: int | None, chunk: int | None) -> int:
+        """How many of the newest positions any of the new tokens sees: the first one's reach and all after it."""
+        if chunk is not None:
+            return self.start % chunk + self.new
+        return self.length if window is None else min(window - 1 + self.new, self.length)
+
+    def mask(self, keys: int, window: int | None, chunk: int | None) -> Array | None:
+        """0 where query t may see key s, else −∞: (T, S) for the newest S positions; None where all may be seen."""
+        if self.new == 1:
+            return None
+        if (keys, window, chunk) not in self._masks:
+            q = self.positions[:, None]
+            k = np.arange(self.length - keys, self.length, like=self.tokens)[None, :]
+            visible = k <= q
+            if window is not None:
+                visible &= k > q - window
+            if chunk is not None:
+                visible &= k // chunk == q // chunk
+            mask: Array = np.where(visible, 0.0, -math.inf).astype(self.dtype)
+            self._masks[keys, window, chunk] = mask
+        return self._masks[keys, window, chunk]
+
+    def alibi(self, n_heads: int, keys: int) -> Array:
+        """Attention with linear biases (arXiv:2108.12409): −slope · distance, (n_heads, 1 or T, S)."""
+        k = np.arange(self.length - keys, self.length, like=self.tokens)
+        distance = self.positions[:, None] - k[None, :]  # (T, S)
+        slopes = np.array(alibi_slopes(n_heads))[:, None, None]
+        bias: Array = (distance * -slopes).astype(self.dtype)
+        return bias
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """2^(−8/n), 2^(−16/n), …; where n is no power of two, the rest are every other slope of twice as many heads."""
+    n = 2 ** int(math.log2(n_heads))
+    slopes = [2 ** (-8 * (i + 1) / n) for i in range(n)]
+    between = [2 ** (-4 * (i + 1) / n) for i in range(0, 2 * (n_heads - n), 2)]
+    return slopes + between

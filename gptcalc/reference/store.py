@@ -1,0 +1,112 @@
+"""Where weights come from. They are discovered, not declared: they exist because the forward pass asks for them.
+
+w = Weights(RandomStore(seed=0)).at("layers.0.attn")
+w("q", d, n_heads * d_head)          # the matrix layers.0.attn.q, of exactly that shape
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from math import prod, sqrt
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gptcalc.errors import InputError
+from gptcalc.reference.shapes import shape_only
+from gptcalc.reference.tally import Array
+
+Shape = tuple[int, ...]
+
+
+class Store(Protocol):
+    """Anything that gives the array of a key, in the layout (inputs..., outputs...)."""
+
+    def get(self, key: str, shape: Shape) -> Array: ...
+
+
+class ShapeStore:
+    """Weights without data."""
+
+    def __init__(self, dtype: DTypeLike = np.float32) -> None:
+        self.dtype = dtype
+
+    def get(self, key: str, shape: Shape) -> Array:  # noqa: ARG002
+        return shape_only(shape, self.dtype)
+
+
+class RandomStore:
+    """Seeded weights of a size that keeps activations near 1; each depends on the seed and its own key only."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def get(self, key: str, shape: Shape) -> Array:
+        random = np.random.Generator(np.random.PCG64([self.seed, zlib.crc32(key.encode())]))
+        noise = random.standard_normal(shape, dtype=np.float32)
+        if key.startswith(("embedding.token", "embedding.position", "ple.token")):
+            return noise  # rows, not a matrix that sums over its first index
+        if _is_vector(key, shape):
+            noise *= np.float32(0.2)
+            if "norm.weight" in key or key.endswith(("_scale", "layer_scalar")):
+                noise += np.float32(1)
+            return noise
+        noise *= np.float32(1 / sqrt(shape[-2]))
+        return noise
+
+
+def _is_vector(key: str, shape: Shape) -> bool:
+    return len(shape) < 2 or key.endswith(".bias") or "norm.weight" in key
+
+
+class MappingStore:
+    """Weights from a mapping of key -> array."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.arrays = arrays
+
+    def get(self, key: str, shape: Shape) -> Array:
+        if key not in self.arrays:
+            raise InputError(f"there is no weight {key} of shape {shape}", kind="checkpoint")
+        array = self.arrays[key]
+        if array.shape != shape:
+            raise InputError(f"weight {key} has shape {array.shape}, the model needs {shape}", kind="checkpoint")
+        return array
+
+
+class Weights:
+    """The weights under one prefix of a store; remembers the shape of everything that was asked for, and the array."""
+
+    def __init__(
+        self,
+        store: Store,
+        dtype: DTypeLike = np.float32,
+        prefix: str = "",
+        asked: dict[str, Shape] | None = None,
+        arrays: dict[str, Array] | None = None,
+    ) -> None:
+        self.store = store
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.prefix = prefix
+        self.asked: dict[str, Shape] = {} if asked is None else asked
+        self.arrays: dict[str, Array] = {} if arrays is None else arrays
+
+    def at(self, name: str) -> Weights:
+        """The weights whose keys start with `name.`"""
+        return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.asked, self.arrays)
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        key = self.prefix + name
+        if key not in self.arrays:
+            self.arrays[key] = self.store.get(key, shape).astype(self.dtype, copy=False)
+            self.asked[key] = shape
+        if self.asked[key] != shape:
+            raise ValueError(f"{key} was asked for as {self.asked[key]} and as {shape}")
+        return self.arrays[key]
+
+    @property
+    def count(self) -> int:
+        """How many parameters were asked for so far."""
+        return sum(map(prod, self.asked.values()))
