@@ -622,12 +622,19 @@ class _Builder:
 
     def block(self, names: expression.BlockNames) -> Block:
         if names not in self.blocks:
-            self.blocks[names] = Block(name=str(names), parts=tuple(self.part(p) for p in names.parts))
+            parts = [part for written in names.parts for part in self.parts(written)]
+            self.blocks[names] = Block(name=str(names), parts=tuple(parts))
         return self.blocks[names]
+
+    def parts(self, names: tuple[str | expression.BlockNames, ...]) -> tuple[Part, ...]:
+        """One part; several where brackets hold a whole block alone."""
+        if len(names) == 1 and not isinstance(names[0], str):
+            return self.block(names[0]).parts
+        return (self.part(names),)
 
     def part(self, names: tuple[str | expression.BlockNames, ...]) -> Part:
         units = tuple(self.unit(n) if isinstance(n, str) else self.block(n) for n in names)
-        if len(units) == 1 and not isinstance(units[0], Block):
+        if len(units) == 1:
             return Part(units=units)
         if self.doc.parallel_norm == "separate":
             return Part(units=units, out_norm=self.norm if self.doc.parallel_out_norm else None)
@@ -787,8 +794,8 @@ def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:
     """A unit whose input comes already normed by the part's shared norm."""
     if isinstance(unit, Block):
         first, *rest = unit.parts
-        inner = Part(units=tuple(_without_first_norm(u) for u in first.units), norm=None, out_norm=first.out_norm)
-        return replace(unit, parts=(inner, *rest))
+        units = first.units if first.norm is not None else tuple(_without_first_norm(u) for u in first.units)
+        return replace(unit, parts=(replace(first, units=units, norm=None), *rest))
     if unit.norm_at == "pre":
         return replace(unit, norm=None)
     if unit.norm_at == "sandwich":

@@ -265,7 +265,7 @@ class _Prefixes:
             self.part(part)
 
     def part(self, part: Part) -> None:
-        if len(part.units) == 1 and isinstance(part.units[0], Sublayer) and part.norm is None and part.out_norm is None:
+        if len(part.units) == 1 and isinstance(part.units[0], Sublayer):
             self.sublayer(part.units[0], "x")
             return
         shared = self.model.lines(self.prefix("parallel"), "norm")

@@ -1,0 +1,246 @@
+"""Random documents over all features at once, small enough for the witness to run for real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+Document = dict[str, Any]
+
+UNGATED = ["relu", "relu2", "gelu", "gelu_tanh", "silu", "xielu"]
+GATED = ["swiglu", "geglu", "geglu_tanh", "reglu", "relu2glu", "swiglu_oai"]
+
+
+def maybe(draw: st.DrawFn, target: Document, key: str, values: st.SearchStrategy[Any], odds: int = 3) -> None:
+    """Set a key in one of `odds` cases."""
+    if draw(st.integers(1, odds)) == 1:
+        target[key] = draw(values)
+
+
+@st.composite
+def norms(draw: st.DrawFn) -> Document:
+    kind = draw(st.sampled_from(["rmsnorm", "layernorm"]))
+    weight = draw(st.integers(1, 4)) > 1
+    norm: Document = {"kind": kind, "weight": weight}
+    if weight:
+        norm["bias"] = draw(st.booleans())
+        norm["offset"] = draw(st.sampled_from([0, 1]))
+    norm["eps"] = draw(st.sampled_from([1e-5, 1e-6]))
+    return norm
+
+
+@st.composite
+def scalings(draw: st.DrawFn, channels: int) -> Document:
+    kind = draw(st.sampled_from(["linear", "ntk", "yarn", "llama3", "longrope", "proportional"]))
+    if kind in ("linear", "ntk"):
+        return {"kind": kind, "factor": draw(st.sampled_from([2.0, 8.0]))}
+    if kind == "proportional":
+        return {"kind": kind}
+    if kind == "longrope":
+        factors = [1.0 + 0.25 * k for k in range(channels // 2)]
+        return {"kind": kind, "short": factors, "long": [2 * f for f in factors], "original": 64, "factor": 4.0}
+    return {"kind": kind, "factor": 4.0, "original": draw(st.sampled_from([8, 32]))}
+
+
+@st.composite
+def ropes(draw: st.DrawFn, d_head: int, partial: bool = True) -> Document:
+    channels = draw(st.sampled_from([c for c in range(2, d_head + 1, 2)])) if partial else d_head
+    rope: Document = {"theta": draw(st.sampled_from([100.0, 10000.0]))}
+    if channels != d_head:
+        rope["channels"] = channels
+    maybe(draw, rope, "pairing", st.just("adjacent"))
+    maybe(draw, rope, "scaling", scalings(channels))
+    return rope
+
+
+@st.composite
+def attentions(draw: st.DrawFn, position: str) -> Document:
+    n_kv = draw(st.integers(1, 3))
+    section: Document = {
+        "n_heads": n_kv * draw(st.integers(1, 3)),
+        "n_kv_heads": n_kv,
+        "d_head": draw(st.sampled_from([4, 6, 10])),
+    }
+    d_head = section["d_head"]
+    maybe(draw, section, "k_eq_v", st.just(True), odds=6)
+    if "k_eq_v" not in section:
+        maybe(draw, section, "d_v", st.sampled_from([3, 5, 8]))
+    maybe(draw, section, "bias", st.lists(st.sampled_from(["q", "k", "v", "out"]), unique=True))
+    if position == "rope":
+        section["rope"] = draw(ropes(d_head))
+    maybe(draw, section, "qk_norm", qk_norms())
+    maybe(draw, section, "v_norm", norms(), odds=5)
+    maybe(draw, section, "q_rank", st.integers(3, 9), odds=5)
+    maybe(draw, section, "sinks", st.just(True))
+    maybe(draw, section, "gate", st.sampled_from(["head", "full"]), odds=4)
+    maybe(draw, section, "softcap", st.just(20.0), odds=4)
+    maybe(draw, section, "scale", st.just(0.3), odds=4)
+    maybe(draw, section, "clip", st.just(2.0), odds=5)
+    maybe(draw, section, "value_scale", st.just(0.7), odds=5)
+    maybe(draw, section, "temperature", st.just({"floor": 4.0, "scale": 0.1}), odds=5)
+    maybe(draw, section, "out_norm", norms(), odds=6)
+    if draw(st.integers(1, 3)) == 1:
+        section[draw(st.sampled_from(["window", "chunk"]))] = draw(st.integers(1, 6))
+    if draw(st.integers(1, 6)) == 1 and "q_rank" not in section:
+        n_experts = draw(st.integers(1, 4))
+        section["experts"] = {"n_experts": n_experts, "top_k": draw(st.integers(1, n_experts))}
+        section["bias"] = [site for site in section.get("bias", []) if site != "q"]
+    return section
+
+
+@st.composite
+def qk_norms(draw: st.DrawFn) -> Document:
+    return {
+        **draw(norms()),
+        "over": draw(st.sampled_from(["head", "full", "each"])),
+        "after_rope": draw(st.booleans()),
+    }
+
+
+@st.composite
+def latents(draw: st.DrawFn, position: str) -> Document:
+    d_rope = draw(st.sampled_from([2, 4]))
+    section: Document = {
+        "n_heads": draw(st.integers(1, 3)),
+        "kv_rank": draw(st.sampled_from([3, 7])),
+        "d_nope": draw(st.sampled_from([3, 5])),
+        "d_rope": d_rope,
+        "d_v": draw(st.sampled_from([3, 4])),
+    }
+    maybe(draw, section, "q_rank", st.integers(3, 9), odds=2)
+    sites = ["q_b", "kv_a", "out"] + (["q_a"] if "q_rank" in section else [])
+    maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
+    if position == "rope":
+        section["rope"] = draw(ropes(d_rope, partial=False))
+    maybe(draw, section, "gate", st.sampled_from(["head", "full"]), odds=4)
+    maybe(draw, section, "scale", st.just(0.3), odds=4)
+    maybe(draw, section, "q_scale", st.just(1.5), odds=6) if "q_rank" in section else None
+    maybe(draw, section, "kv_scale", st.just(1.5), odds=6)
+    if "q_rank" in section and position == "rope" and draw(st.integers(1, 3)) == 1:
+        section["index"] = {"n_heads": draw(st.integers(1, 3)), "d": d_rope + 4, "top_k": draw(st.integers(2, 6))}
+    return section
+
+
+@st.composite
+def mlps(draw: st.DrawFn) -> Document:
+    activation = draw(st.sampled_from(UNGATED + GATED))
+    section: Document = {"activation": activation, "d_ff": draw(st.sampled_from([5, 9, 11]))}
+    sites = ["up", "down"] + (["gate"] if activation in GATED else [])
+    maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
+    maybe(draw, section, "mid_norm", norms(), odds=6)
+    if activation == "swiglu_oai":
+        section["clamp"] = 7.0
+    return section
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> Document:
+    activation = draw(st.sampled_from(["relu", "gelu", *GATED]))
+    groups = draw(st.sampled_from([1, 1, 2]))
+    n_experts = groups * draw(st.integers(2, 3))
+    section: Document = {
+        "activation": activation,
+        "d_ff": draw(st.sampled_from([5, 7])),
+        "n_experts": n_experts,
+        "top_k": draw(st.integers(1, n_experts // groups)),
+        "router": draw(st.sampled_from(["softmax", "topk_softmax", "sigmoid", "topk_sigmoid", "sqrtsoftplus"])),
+        "normalize": draw(st.booleans()),
+    }
+    if groups > 1:
+        section["groups"] = {"n": groups, "top_k": 1, "score": draw(st.sampled_from(["max", "top2"]))}
+    sites = ["up", "down", "router"] + (["gate"] if activation in GATED else [])
+    maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
+    maybe(draw, section, "selection_bias", st.just(True))
+    maybe(draw, section, "route_scale", st.just(2.5))
+    if draw(st.integers(1, 2)) == 1:
+        section["n_shared"] = draw(st.integers(1, 2))
+        maybe(draw, section, "d_shared", st.just(8))
+        maybe(draw, section, "shared_gate", st.just(True))
+    maybe(draw, section, "d_latent", st.just(6), odds=5)
+    maybe(draw, section, "weight_at", st.just("input"), odds=5)
+    maybe(draw, section, "out_bias", st.just(True), odds=6)
+    return section
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    """A valid document."""
+    position = draw(st.sampled_from(["rope", "rope", "rope", "learned", "alibi", "sinusoidal", "none"]))
+    document: Document = {
+        "name": "drawn",
+        "d": draw(st.sampled_from([8, 12, 20])),
+        "v": draw(st.sampled_from([17, 23])),
+        "c": draw(st.sampled_from([24, 40])),
+        "position": position,
+        "tying": draw(st.booleans()),
+        "norm": draw(st.one_of(norms(), st.sampled_from(["rmsnorm", "layernorm"]))),
+        "norm_at": draw(st.sampled_from(["pre", "pre", "sandwich", "output", "post"])),
+    }
+    pre = document["norm_at"] in ("pre", "sandwich")
+    document["parallel_norm"] = draw(st.sampled_from(["shared", "separate"])) if pre else "separate"
+    if document["parallel_norm"] == "separate":
+        maybe(draw, document, "parallel_out_norm", st.just(True))
+    maybe(draw, document, "final_norm", st.just(False), odds=6)
+    maybe(draw, document, "softcap", st.just(30.0), odds=5)
+    maybe(draw, document, "logit_scale", st.just(0.5), odds=5)
+    maybe(draw, document, "residual_scale", st.just(0.6), odds=5)
+    maybe(draw, document, "layer_scalar", st.just(True), odds=6)
+    maybe(draw, document, "bias", st.just(["head"]), odds=6)
+    embedding: Document = {}
+    maybe(draw, embedding, "width", st.just(6), odds=6)
+    maybe(draw, embedding, "scale", st.sampled_from([2.0, "sqrt(d)"]), odds=4)
+    maybe(draw, embedding, "norm", st.just(True), odds=6)
+    if position == "learned":
+        maybe(draw, embedding, "offset", st.just(2))
+        embedding["rows"] = document["c"] + embedding.get("offset", 0)
+    document["embedding"] = embedding
+    maybe(draw, document, "per_layer_embedding", st.just({"v": document["v"], "d": 3}), odds=6)
+    return draw(with_layers(document, position))
+
+
+@st.composite
+def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
+    """Sections, and an expression that uses them all."""
+    sections: Document = {}
+    mixers, layers = [], []
+    for k in range(draw(st.integers(1, 2))):
+        kind = draw(st.sampled_from(["attn", "attn", "mla"]))
+        name = kind if kind not in sections else f"{kind}{k}"
+        body = draw(attentions(position)) if kind == "attn" else draw(latents(position))
+        sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
+        mixers.append(name)
+    if draw(st.integers(1, 5)) == 1 and "attn" in sections and "experts" not in sections["attn"]:
+        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}}
+    kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
+    for kind in kinds:
+        sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
+    shapes = ["{m}+{f}", "{m}|{f}", "{m} {f}", "{m}+({f}|{f})", "{m}+{f}+{m}+{f}"]
+    for k, mixer in enumerate(mixers):
+        shape = draw(st.sampled_from(shapes))
+        layers.append(shape.format(m=mixer, f=kinds[k % len(kinds)]))
+    used = " ".join(layers)
+    layers += [kind for kind in kinds if kind not in used]
+    if "reuse" in sections:
+        layers.append("reuse+" + kinds[0])
+    pattern = " ".join(layers)
+    length = len(pattern.split(" "))
+    if draw(st.booleans()):
+        document["layers"] = f"n*[{pattern}]"
+        document["n_layers"] = length + draw(st.integers(0, 1))
+    else:
+        document["layers"] = pattern
+        document["n_layers"] = length
+    maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
+    return {**document, **sections}
+
+
+def _fresh(base: Document, body: Document) -> Document:
+    """The keys of a section that is like another: those of the other that it doesn't set must not remain."""
+    off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
+    off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
+    off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
+    off |= {"q_scale": 1.0, "kv_scale": 1.0}
+    if "d_head" in base:
+        off["d_v"] = body["d_head"]
+    return {**{key: value for key, value in off.items() if key in base}, **body}
