@@ -1,0 +1,203 @@
+"""A small copy of an architecture: one layer of each distinct kind, every size small, all sizes pairwise different and
+coprime where their constraints allow, so that no two can be mixed up unnoticed.
+
+What was equal by need stays equal (the heads of a layer that reuses another's keys, d_v where K serves as V), what was
+1 stays 1 (one KV head, one chosen expert), and grouping stays grouping. Everything else keeps its value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    LongRope,
+    Mixer,
+    Mlp,
+    Part,
+    Proportional,
+    Repeat,
+    Rope,
+)
+
+CONTEXT = 48
+WINDOW = 3
+CHUNK = 4
+
+
+def shrink(architecture: Architecture) -> Architecture:
+    """The small copy. Equal architectures give equal copies."""
+    return _Shrinking(architecture).architecture()
+
+
+class _Sizes:
+    """Hands out small sizes: the same one for the same purpose and original, else one coprime to all before."""
+
+    def __init__(self) -> None:
+        self.given: dict[Hashable, int] = {}
+        self.used: set[int] = set()
+
+    def __call__(self, purpose: str, original: int, *, multiple: int = 1, least: int = 2) -> int:
+        key = (purpose, original, multiple)
+        if key not in self.given:
+            n = -(-least // multiple) * multiple
+            while n in self.used or any(math.gcd(n // multiple, other) > 1 for other in self.used):
+                n += multiple
+            self.given[key] = n
+            self.used.add(n)
+        return self.given[key]
+
+
+class _Shrinking:
+    def __init__(self, original: Architecture) -> None:
+        self.original = original
+        self.size = _Sizes()
+        self.mixers: dict[Mixer, Mixer] = {}
+
+    def architecture(self) -> Architecture:
+        o = self.original
+        blocks = [self.block(block) for block, _ in o.groups()]
+        mtp = replace(o.mtp, n=1, block=self.block(o.mtp.block)) if o.mtp is not None else None
+        ple = o.per_layer_embedding
+        if ple is not None:
+            ple = replace(ple, v=self.vocabulary(ple.v), d=self.size("ple.d", ple.d, least=4))
+        return replace(
+            o,
+            d=self.d,
+            v=self.vocabulary(o.v),
+            c=CONTEXT,
+            n_layers=len(blocks),
+            embedding=replace(
+                o.embedding,
+                width=self.width,
+                scale=math.sqrt(self.d) if math.isclose(o.embedding.scale, math.sqrt(o.d)) else o.embedding.scale,
+                rows=CONTEXT + o.embedding.offset if o.embedding.rows else 0,
+            ),
+            layers=tuple(Repeat(count=1, body=(block,)) for block in blocks),
+            head=replace(o.head, width=self.width),
+            mtp=mtp,
+            per_layer_embedding=ple,
+        )
+
+    @property
+    def d(self) -> int:
+        return self.size("d", self.original.d, least=11)
+
+    @property
+    def width(self) -> int:
+        """The embedding's width: d, unless it is factorised."""
+        original = self.original.embedding.width
+        return self.d if original == self.original.d else self.size("width", original, least=8)
+
+    def vocabulary(self, original: int) -> int:
+        return self.size("v", original, least=61)
+
+    def block(self, block: Block) -> Block:
+        return replace(block, parts=tuple(self.part(part) for part in block.parts))
+
+    def part(self, part: Part) -> Part:
+        units = tuple(self.block(u) if isinstance(u, Block) else self.mixer(u) for u in part.units)
+        return replace(part, units=units)
+
+    def mixer(self, mixer: Mixer) -> Mixer:
+        if mixer not in self.mixers:
+            self.mixers[mixer] = self.small(mixer)
+        return self.mixers[mixer]
+
+    def small(self, mixer: Mixer) -> Mixer:
+        match mixer:
+            case Attention():
+                return self.attention(mixer)
+            case LatentAttention():
+                return self.latent(mixer)
+            case Mlp():
+                return replace(mixer, d_ff=self.size("d_ff", mixer.d_ff, least=5))
+            case Experts():
+                return self.experts(mixer)
+            case _:
+                assert_never(mixer)
+
+    def heads(self, purpose: str, original: int) -> int:
+        return 1 if original == 1 else self.size(purpose, original)
+
+    def attention(self, a: Attention) -> Attention:
+        d_head = self.size("d_head", a.d_head, multiple=2, least=8)
+        n_kv_heads = self.heads("n_kv_heads", a.n_kv_heads)
+        experts = a.experts
+        if experts is not None:
+            top_k = min(experts.top_k, 2)
+            experts = replace(experts, n_experts=self.size("n_experts", experts.n_experts, least=3), top_k=top_k)
+        return replace(
+            a,
+            n_heads=n_kv_heads * self.heads("query heads a KV head", a.n_heads // a.n_kv_heads),
+            n_kv_heads=n_kv_heads,
+            d_head=d_head,
+            d_v=d_head if a.k_eq_v else self.size("d_v", a.d_v, least=3),
+            rope=None if a.rope is None else self.rope(a.rope, d_head),
+            window=a.window and WINDOW,
+            chunk=a.chunk and CHUNK,
+            q_rank=a.q_rank and self.size("q_rank", a.q_rank, least=5),
+            temperature=a.temperature and replace(a.temperature, floor=3.0),
+            experts=experts,
+        )
+
+    def rope(self, rope: Rope, width: int) -> Rope:
+        """The same rotation of a narrower head; partial stays partial."""
+        if isinstance(rope.scaling, Proportional):
+            return replace(rope, fraction=0.5) if rope.fraction < 1 else rope
+        partial = rope.channels is not None or rope.fraction < 1
+        r = width - 2 if partial else width
+        scaling = rope.scaling
+        if isinstance(scaling, LongRope):
+            scaling = replace(scaling, short=scaling.short[: r // 2], long=scaling.long[: r // 2])
+        return replace(rope, channels=r if partial else None, fraction=1.0, scaling=scaling)
+
+    def latent(self, a: LatentAttention) -> LatentAttention:
+        d_rope = self.size("d_rope", a.d_rope, multiple=2, least=4)
+        index = a.index
+        if index is not None:
+            index = replace(
+                index,
+                n_heads=self.heads("index.n_heads", index.n_heads),
+                d=self.size("index.d", index.d, least=d_rope + 1),
+                top_k=WINDOW,
+            )
+        return replace(
+            a,
+            n_heads=self.heads("n_heads", a.n_heads),
+            kv_rank=self.size("kv_rank", a.kv_rank, least=5),
+            d_nope=self.size("d_nope", a.d_nope, least=3),
+            d_rope=d_rope,
+            d_v=self.size("d_v", a.d_v, least=3),
+            q_rank=a.q_rank and self.size("q_rank", a.q_rank, least=5),
+            rope=None if a.rope is None else self.rope(a.rope, d_rope),
+            temperature=a.temperature and replace(a.temperature, floor=3.0),
+            index=index,
+        )
+
+    def experts(self, m: Experts) -> Experts:
+        top_k = min(m.top_k, 2)
+        groups = m.groups
+        if groups is not None:
+            n = 1 if groups.n == 1 else 3
+            groups = replace(groups, n=n, top_k=n if groups.top_k == groups.n else min(groups.top_k, n - 1))
+        n_groups = groups.n if groups is not None else 1
+        n_identity = n_groups if m.n_identity else 0
+        return replace(
+            m,
+            n_experts=self.size("n_experts", m.n_experts, multiple=n_groups, least=max(4, 2 * n_groups)),
+            top_k=top_k,
+            d_ff=self.size("d_ff", m.d_ff, least=5),
+            d_shared=m.d_shared and self.size("d_shared", m.d_shared, least=5),
+            groups=groups,
+            d_latent=m.d_latent and self.size("d_latent", m.d_latent, least=5),
+            n_identity=n_identity,
+        )
