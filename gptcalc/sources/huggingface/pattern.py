@@ -1,0 +1,128 @@
+"""Layers: from the lists and rules of config.json files to one short layer expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TypeAlias
+
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.reader import Fields, Hole, shown
+
+#: what stands in each layer: one section name for all, or a function of the fields and n_layers that lists them
+Units: TypeAlias = str | Callable[[Fields, int], Sequence[str]]
+
+MOST_LISTED = 10_000
+LONGEST_PERIOD = 64
+
+FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+
+
+def stack(mixer: Units, feed_forward: Units, joint: str = "+", n_layers: str = "num_hidden_layers") -> Hole:
+    """The expression of layers that consist of a mixer and a feed-forward part."""
+
+    def read(fields: Fields) -> str:
+        if isinstance(mixer, str) and isinstance(feed_forward, str):
+            return f"n*{mixer}{joint}{feed_forward}"
+        n = fields.needed(n_layers)
+        if n > MOST_LISTED:
+            raise InputError(f"{fields.within}{n_layers} = {n}: layers of several kinds are read up to {MOST_LISTED}")
+        both = zip(_each(mixer, fields, n), _each(feed_forward, fields, n), strict=True)
+        return expression([m + joint + f for m, f in both])
+
+    return Hole(read)
+
+
+def _each(units: Units, fields: Fields, n: int) -> Sequence[str]:
+    return [units] * n if isinstance(units, str) else units(fields, n)
+
+
+def listed(name: str, meanings: dict[str, str], otherwise: Units = "attn", *, longer: bool = False) -> Units:
+    """Units by a list with a word for each layer, such as layer_types; `otherwise` where the config has no list."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        words = fields.items(name)
+        if words is None:
+            return _each(otherwise, fields, n)
+        if len(words) != n and not (longer and len(words) > n):
+            raise InputError(f"{fields.within}{name} has {len(words)} entries, the model {n} layers")
+        for i, word in enumerate(words):
+            if not isinstance(word, str) or word not in meanings:
+                raise fields.unsupported(f"{name}[{i}]", f"layer type {shown(word)} is not understood")
+        return [meanings[word] for word in words[:n]]
+
+    return read
+
+
+def every(k: str | int, unit: str, other: str, *, offset: int = -1) -> Units:
+    """`unit` in every k-th layer (layers k−1, 2k−1, … unless the offset says otherwise), `other` in the rest."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        step = k if isinstance(k, int) else fields.needed(k)
+        return [unit if (i - offset) % step == 0 else other for i in range(n)]
+
+    return read
+
+
+def first(k: str | int, unit: str, other: Units) -> Units:
+    """`unit` in the first k layers, then `other`."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        count = k if isinstance(k, int) else fields.size(k, least=0) or 0
+        if count > n:
+            raise InputError(f"{fields.within}{k} = {count} exceeds the {n} layers of the model")
+        return [unit] * count + list(_each(other, fields, n))[count:]
+
+    return read
+
+
+# --- the shortest expression ------------------------------------------------------------------------------------------
+
+
+def expression(blocks: Sequence[str]) -> str:
+    """The shortest layer expression that stands for these blocks: runs and repeating patterns, one count open."""
+    n = len(blocks)
+    periods = range(1, min(n, LONGEST_PERIOD if n <= 512 else 16) + 1)
+    repeated = {period: _repeated(blocks, period) for period in periods}
+    best: list[tuple[int, tuple[_Item, ...]]] = [(0, ())] * (n + 1)
+    for start in range(n - 1, -1, -1):
+        options = []
+        for period in range(1, min(len(periods), n - start) + 1):
+            body = tuple(blocks[start : start + period])
+            covered = period + repeated[period][start]
+            count = covered // period
+            end = start + count * period
+            options.append((len(_item(count, body)) + 1 + best[end][0], start, end, body, count))
+            if start + covered == n and end < n:  # the last repetition is cut
+                options.append((len(_item(0, body)) + 1, start, n, body, 0))
+        length, _, end, body, count = min(options, key=lambda option: option[0])
+        best[start] = (length, ((count, body), *best[end][1]))
+    return " ".join(_item(*item) for item in _open(best[0][1]))
+
+
+_Item: TypeAlias = tuple[int, tuple[str, ...]]  # how often, and the blocks; 0 is written n
+
+
+def _repeated(blocks: Sequence[str], period: int) -> list[int]:
+    """For each block, how many from there on equal the one a period later, without a gap."""
+    run = [0] * (len(blocks) + 1)
+    for i in range(len(blocks) - period - 1, -1, -1):
+        run[i] = run[i + 1] + 1 if blocks[i] == blocks[i + period] else 0
+    return run
+
+
+def _open(items: tuple[_Item, ...]) -> list[_Item]:
+    """One item's count becomes n: that of the longest, the later of equals."""
+    if any(count == 0 for count, _ in items):
+        return list(items)
+    longest = max(range(len(items)), key=lambda i: (items[i][0] * len(items[i][1]), i))
+    return [(0, body) if i == longest else (count, body) for i, (count, body) in enumerate(items)]
+
+
+def _item(count: int, body: tuple[str, ...]) -> str:
+    prefix = {0: "n*", 1: ""}.get(count, f"{count}*")
+    if len(body) == 1:
+        return prefix + body[0]
+    runs = [(block, len(list(same))) for block, same in groupby(body)]
+    inner = " ".join(block if length == 1 else f"{length}*{block}" for block, length in runs)
+    return f"{prefix}[{inner}]" if prefix else inner

@@ -1,0 +1,89 @@
+"""Qwen: Llama with biases on q, k and v (Qwen 2) or norms of queries and keys (Qwen 3), dense and with experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gptcalc.sources.huggingface.llama import LLAMA
+from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
+from gptcalc.sources.huggingface.reader import Fields, Hole, flag, sites, size
+
+
+def upper_layers(fields: Fields, n: int) -> Sequence[str]:
+    """A window, where the config switches it on, in the layers from max_window_layers on."""
+    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
+    start = fields.size("max_window_layers", least=0)
+    return ["local" if local and start is not None and i >= start else "attn" for i in range(n)]
+
+
+MIXERS = listed("layer_types", {FULL: "attn", SLIDING: "local"}, upper_layers)
+
+
+def sparse_layers(fields: Fields, n: int) -> Sequence[str]:
+    """Experts in every decoder_sparse_step-th layer that mlp_only_layers doesn't except."""
+    step, experts = fields.needed("decoder_sparse_step"), fields.size("num_experts", "num_local_experts", least=0)
+    dense = fields.items("mlp_only_layers") or []
+    return ["moe" if experts and i not in dense and (i + 1) % step == 0 else "mlp" for i in range(n)]
+
+
+QWEN2 = LLAMA.but(
+    document={
+        "layers": stack(MIXERS, "mlp"),
+        "bias": "qkv",
+        "local": {"like": "attn", "window": size("sliding_window")},
+    },
+    defaults={
+        "vocab_size": 151936,
+        "intermediate_size": 22016,
+        "max_position_embeddings": 32768,
+        "use_sliding_window": False,
+        "sliding_window": 4096,
+        "max_window_layers": 28,
+    },
+    irrelevant=("use_sliding_window", "max_window_layers"),
+)
+
+QWEN3 = QWEN2.but(
+    document={"bias": sites(attn="attention_bias"), "attn": {"qk_norm": "head"}},
+    defaults={"head_dim": 128},
+)
+
+_sparse: dict[str, Any] = {
+    "n_experts": size("num_experts", "num_local_experts"),
+    "top_k": size("num_experts_per_tok"),
+    "d_ff": size("moe_intermediate_size"),
+    "normalize": flag("norm_topk_prob"),
+}
+
+
+def everywhere(fields: Fields) -> Any:
+    """One window for all layers, where the config switches it on."""
+    window = fields.size("sliding_window")
+    return window if fields.flag("use_sliding_window") else None
+
+
+QWEN3_MOE = QWEN3.but(
+    document={
+        "layers": stack(listed("layer_types", {FULL: "attn", SLIDING: "attn"}), sparse_layers),
+        "attn": {"qk_norm": "head", "window": Hole(everywhere)},
+        "local": None,
+        "moe": _sparse,
+    },
+    defaults={
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 24,
+        "num_key_value_heads": 4,
+        "head_dim": None,
+        "decoder_sparse_step": 1,
+        "moe_intermediate_size": 768,
+        "num_experts_per_tok": 8,
+        "num_experts": 128,
+        "norm_topk_prob": False,
+    },
+    names=EXPERT_NAMES,
+)
+
+READERS = {"qwen2": QWEN2, "qwen3": QWEN3, "qwen3_moe": QWEN3_MOE}

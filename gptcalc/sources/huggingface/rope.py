@@ -1,0 +1,218 @@
+"""Rotary positions: rope_theta, rope_scaling and rope_parameters, in all their spellings, as a document's `rope`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from gptcalc.errors import InputError, did_you_mean
+from gptcalc.sources.huggingface.pattern import CHUNKED, FULL, SLIDING
+from gptcalc.sources.huggingface.reader import Fields, Hole, shown
+
+#: Phi-3 was published with three names for one scaling; mrope is the default rotation where there is only text
+ONE_KIND = frozenset({"su", "longrope", "yarn", "default", "mrope"})
+KINDS_OF_LAYER = (FULL, SLIDING, CHUNKED, "linear_attention")
+
+#: what the scaling objects of configs say beside a scaling: read elsewhere, or of no consequence
+BESIDE = frozenset({
+    "type", "rope_type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved",
+    "finetuned", "original_max_position_embeddings", "apply_yarn_scaling", "llama_4_scaling_beta",
+})  # fmt: skip
+
+
+def rope(
+    theta: str | float = "rope_theta",
+    *,
+    layer_type: str = FULL,
+    fraction: str | float | None = "partial_rotary_factor",
+    channels: str | None = None,
+    pairing: Literal["half", "adjacent"] | Hole = "half",
+    scaled: bool = True,
+    default: float = 10000.0,
+) -> Hole:
+    """The rotation of one kind of layer.
+
+    theta, fraction, channels: the config's fields for them (or a constant); `default` is theta where nothing says it.
+    scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
+    """
+
+    def read(fields: Fields) -> dict[str, Any] | None:
+        own = parameters(fields, layer_type, scaled)
+        if own is None:
+            return None
+        outer = fields.number(theta) if isinstance(theta, str) else theta
+        base = own.get("rope_theta", outer)
+        if isinstance(theta, str) and fields.present(theta) and base != outer:
+            fields.notes.append(f"{fields.within}{theta} = {shown(outer)} gives way to rope_theta = {shown(base)}")
+        outer = fields.number(fraction) if isinstance(fraction, str) else fraction
+        part = own.get("partial_rotary_factor", outer)
+        turning = fields.size(channels, least=0) if channels else None
+        return {
+            "theta": positive(base if base is not None else default, f"{fields.within}rope_theta"),
+            "fraction": None if part is None or turning else positive(part, f"{fields.within}partial_rotary_factor"),
+            "channels": turning,
+            "pairing": pairing.read(fields) if isinstance(pairing, Hole) else pairing,
+            "scaling": scaling(own, fields),
+        }
+
+    return Hole(read)
+
+
+def parameters(fields: Fields, layer_type: str, scaled: bool = True) -> Mapping[str, Any] | None:
+    """The rotary parameters of a kind of layer: those under its name where they are nested. None: no rotation."""
+    name = "rope_scaling" if fields.present("rope_scaling") else "rope_parameters"
+    both = fields.mapping("rope_scaling"), fields.mapping("rope_parameters")
+    own = both[0] if both[0] is not None else both[1]
+    if own is None:
+        return {}
+    if any(key in KINDS_OF_LAYER for key in own):
+        if layer_type not in own:
+            raise InputError(f"{fields.within}{name} has no entry for {layer_type}")
+        nested = own[layer_type]
+        if nested is not None and not isinstance(nested, Mapping):
+            fields.wrong((name,), f"an object under {layer_type}", nested)
+        return nested
+    if not scaled:
+        return {key: value for key, value in own.items() if key == "partial_rotary_factor"}
+    return own
+
+
+def positive(value: Any, place: str) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InputError(f"{place}: expected a positive number, found {shown(value)}")
+    return int(value) if value == int(value) else value
+
+
+def scaling(own: Mapping[str, Any], fields: Fields) -> dict[str, Any] | None:
+    """A scaling in a document's words. Unknown kinds and unknown parameters are refused."""
+    kind = own.get("rope_type", own.get("type")) or "default"
+    older = own.get("type") or kind
+    if older != kind and not {str(older), str(kind)} <= ONE_KIND:
+        raise InputError(f"{fields.within}rope_scaling: rope_type {shown(kind)} contradicts type {shown(older)}")
+    reader = SCALINGS.get(kind) if isinstance(kind, str) else None
+    if reader is None:
+        hint = did_you_mean(str(kind), SCALINGS)
+        raise InputError(f"{fields.within}rope_scaling: type {shown(kind)} is not understood", hint, "unsupported")
+    terms = _Terms(own, fields)
+    found = reader(terms)
+    for key in own:
+        if key not in BESIDE and key not in terms.asked and own[key] is not None:
+            raise fields.unsupported(f"rope_scaling.{key}", f"not understood for type {kind}")
+    return found
+
+
+class _Terms:
+    """The numbers in a scaling object."""
+
+    def __init__(self, own: Mapping[str, Any], fields: Fields) -> None:
+        self.own = own
+        self.fields = fields
+        self.asked: set[str] = set()
+
+    def place(self, key: str) -> str:
+        return f"{self.fields.within}rope_scaling.{key}"
+
+    def number(self, key: str, needed: bool = False) -> float | None:
+        self.asked.add(key)
+        value = self.own.get(key)
+        if value is None and not needed:
+            return None
+        return positive(value, self.place(key))
+
+    def numbers(self, key: str) -> list[float]:
+        self.asked.add(key)
+        value = self.own.get(key)
+        if not isinstance(value, (list, tuple)) or not value:
+            raise InputError(f"{self.place(key)}: expected a list of numbers, found {shown(value)}")
+        return [positive(x, self.place(key)) for x in value]
+
+    def truth(self, key: str) -> bool | None:
+        self.asked.add(key)
+        value = self.own.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise InputError(f"{self.place(key)}: expected true or false, found {shown(value)}")
+        return value
+
+    def original(self) -> int | None:
+        """The trained length: the config's own field first, then the scaling's, then the model's context."""
+        inner = Fields(self.own, {}, self.fields.model_type, "rope_scaling.")
+        outer = self.fields.size("original_max_position_embeddings")
+        return outer or inner.size("original_max_position_embeddings") or self.context()
+
+    def context(self) -> int | None:
+        return self.fields.size("max_position_embeddings", "seq_length", "n_positions", "max_seq_len")
+
+    def factor(self) -> float | None:
+        """The factor, or the ratio of the context to the trained length."""
+        given = self.number("factor")
+        original, context = self.original(), self.context()
+        return given if given is not None or not (original and context) else context / original
+
+
+def _nothing(terms: _Terms) -> None:
+    terms.asked |= {"factor", "original_max_position_embeddings"}
+
+
+def _linear(terms: _Terms) -> dict[str, Any]:
+    return {"kind": "linear", "factor": terms.number("factor", needed=True)}
+
+
+def _dynamic(terms: _Terms) -> dict[str, Any]:
+    """With `alpha` (Hunyuan) the base is stretched once; with a factor, as the length grows."""
+    alpha = terms.number("alpha")
+    if alpha:
+        terms.asked |= {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}
+        return {"kind": "ntk", "factor": alpha}
+    return {"kind": "dynamic", "factor": terms.number("factor", needed=True), "original": terms.context()}
+
+
+def _yarn(terms: _Terms) -> dict[str, Any]:
+    return {
+        "kind": "yarn",
+        "factor": terms.factor(),
+        "original": terms.original(),
+        **{
+            key: terms.number(key)
+            for key in ("beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim")
+            if terms.own.get(key) not in (None, 0)
+        },
+        "truncate": terms.truth("truncate"),
+    }
+
+
+def _llama3(terms: _Terms) -> dict[str, Any]:
+    return {
+        "kind": "llama3",
+        "factor": terms.number("factor", needed=True),
+        "original": terms.original(),
+        "low": terms.number("low_freq_factor"),
+        "high": terms.number("high_freq_factor"),
+    }
+
+
+def _longrope(terms: _Terms) -> dict[str, Any]:
+    return {
+        "kind": "longrope",
+        "short": terms.numbers("short_factor"),
+        "long": terms.numbers("long_factor"),
+        "original": terms.original(),
+        "factor": terms.factor(),
+        "attention_factor": terms.number("attention_factor"),
+    }
+
+
+def _proportional(terms: _Terms) -> dict[str, Any]:
+    return {"kind": "proportional", "factor": terms.number("factor")}
+
+
+SCALINGS: dict[str, Callable[[_Terms], dict[str, Any] | None]] = {
+    "default": _nothing,
+    "mrope": _nothing,
+    "linear": _linear,
+    "dynamic": _dynamic,
+    "yarn": _yarn,
+    "llama3": _llama3,
+    "longrope": _longrope,
+    "su": _longrope,
+    "proportional": _proportional,
+}

@@ -1,0 +1,171 @@
+"""How a foreign checkpoint holds a weight: under which name, in which layout, alone or together with others.
+
+A map (`Names`) goes from the stem of a weight's key (`attn.q` for attn.q and attn.q.bias, `attn.norm` for
+attn.norm.weight) to a module's name, with {l} for the layer and {e} for the expert. A plain name means: a matrix of its
+own, stored [out, in] as torch does. `Held` says what is different. Several alternatives are tried in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Mlp, sublayers
+from gptcalc.errors import InputError
+
+#: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
+Parts: TypeAlias = tuple[tuple[str, str | int], ...]
+
+QKV: Parts = (("attn.q", "n_heads"), ("attn.k", "n_kv_heads"), ("attn.v", "n_kv_heads"))
+GATE_UP: Parts = (("mlp.gate", 1), ("mlp.up", 1))
+UP_GATE: Parts = (("mlp.up", 1), ("mlp.gate", 1))
+EXPERTS_GATE_UP: Parts = (("moe.gate", 1), ("moe.up", 1))
+
+
+@dataclass(frozen=True)
+class Held:
+    """A weight's place.
+
+    module: the name without `weight` and `bias` below.
+    parts: the weights that lie side by side along the output, this one among them.
+    groups: the parts alternate within this many groups: a field of the sublayer, such as n_kv_heads.
+    stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front.
+    """
+
+    module: str
+    parts: Parts = ()
+    groups: str | None = None
+    stored: Literal["out,in", "in,out"] = "out,in"
+    weight: str = ".weight"
+    bias: str = ".bias"
+
+
+Entry: TypeAlias = str | Held | Sequence[str | Held]
+Names: TypeAlias = Mapping[str, Entry]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One weight in a checkpoint: the tensor's name (with {e} where each expert has its own) and the cut out of it."""
+
+    name: str
+    matrix: bool
+    stored: Literal["out,in", "in,out"] = "out,in"
+    shares: tuple[int, ...] = ()  # relative widths of the parts along the output
+    index: int = 0
+    groups: int = 1
+
+    @property
+    def stacked(self) -> bool:
+        """Whether one tensor holds the weight, of all experts together where there are experts."""
+        return "{e}" not in self.name
+
+    def expert(self, e: int) -> str:
+        return self.name.replace("{e}", str(e))
+
+
+def fused(module: str, parts: Parts, **more: str) -> dict[str, Entry]:
+    """The entries of all parts of one fused matrix."""
+    held = Held(module, parts=parts, **more)  # type: ignore[arg-type]
+    return {stem: held for stem, _ in parts}
+
+
+def bare(name: str, **more: object) -> Held:
+    """A parameter without `.weight` behind its name; its bias, if any, ends in _bias."""
+    return Held(name, weight="", bias="_bias", **more)  # type: ignore[arg-type]
+
+
+#: last words of the stems of matrices, which torch stores [out, in]; everything else lies as it is here
+MATRICES = frozenset({
+    "q", "k", "v", "out", "gate", "up", "down", "q_a", "q_b", "kv_a", "k_rope", "k_b", "v_b", "router", "shared_gate",
+    "head", "projection", "latent_down", "latent_up", "weights",
+})  # fmt: skip
+
+
+class TensorNames:
+    """The tensor names of one model_type, bound to an architecture."""
+
+    def __init__(self, names: Names, architecture: Architecture) -> None:
+        self.names = names
+        self.architecture = architecture
+        self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
+
+    def places(self, key: str) -> list[Place]:
+        """Where a weight may lie, the likeliest place first."""
+        layer, local = self.split(key)
+        stem, bias = _stem(local)
+        entry = self.names.get(stem)
+        if entry is None:
+            raise InputError(f"no tensor name is known for {key}", kind="unsupported")
+        entries = [entry] if isinstance(entry, (str, Held)) else entry
+        return [self.place(Held(e) if isinstance(e, str) else e, stem, bias, layer) for e in entries]
+
+    def split(self, key: str) -> tuple[int | None, str]:
+        """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last."""
+        words = key.split(".", 2)
+        if words[0] == "layers":
+            return int(words[1]), words[2]
+        if words[0] == "mtp":
+            return self.architecture.n_layers + int(words[1]), words[2]
+        return None, key
+
+    def place(self, held: Held, stem: str, bias: bool, layer: int | None) -> Place:
+        name = held.module + (held.bias if bias else held.weight)
+        if layer is not None:
+            name = name.replace("{l}", str(layer))
+        matrix = not bias and stem.rpartition(".")[2] in MATRICES
+        if not held.parts:
+            return Place(name, matrix, held.stored)
+        mixer = self.mixer(stem, layer)
+        shares = tuple(value if isinstance(value, int) else int(getattr(mixer, value)) for _, value in held.parts)
+        index = [part for part, _ in held.parts].index(stem)
+        groups = int(getattr(mixer, held.groups)) if held.groups else 1
+        return Place(name, matrix, held.stored, shares, index, groups)
+
+    def mixer(self, stem: str, layer: int | None) -> Mixer:
+        prefix = stem.partition(".")[0]
+        if layer is None:
+            raise InputError(f"{stem} is not part of a layer", kind="unsupported")
+        own = self.layers[layer] if layer < len(self.layers) else self.mtp()
+        return own[prefix]
+
+    def mtp(self) -> dict[str, Mixer]:
+        assert self.architecture.mtp is not None
+        return _by_prefix(sublayers(self.architecture.mtp.block))
+
+
+def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
+    """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
+    found: dict[str, Mixer] = {}
+    for mixer in mixers:
+        prefix = PREFIX[type(mixer)]
+        number = 1
+        while (name := prefix if number == 1 else f"{prefix}{number}") in found:
+            number += 1
+        found[name] = mixer
+    return found
+
+
+PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
+
+
+def _stem(key: str) -> tuple[str, bool]:
+    for ending, bias in ((".weight", False), (".bias", True)):
+        if key.endswith(ending):
+            return key.removesuffix(ending), bias
+    return key, False
+
+
+def in_layers(prefix: str, entries: Names) -> dict[str, Entry]:
+    """Entries whose names all begin with a layer's prefix."""
+
+    def prefixed(entry: str | Held) -> str | Held:
+        if isinstance(entry, str):
+            return prefix + entry
+        return Held(prefix + entry.module, entry.parts, entry.groups, entry.stored, entry.weight, entry.bias)
+
+    return {
+        stem: prefixed(entry) if isinstance(entry, (str, Held)) else tuple(prefixed(e) for e in entry)
+        for stem, entry in entries.items()
+    }
