@@ -100,9 +100,10 @@ def erf(x: Array) -> Array:
     values, slopes = _erf_table(x.dtype)
     x = np.minimum(np.maximum(x, -float(BOUND)), float(BOUND))
     nearest = np.rint(x * STEPS_PER_UNIT)
-    index = nearest.astype(np.int32) + BOUND * STEPS_PER_UNIT
+    index = nearest.astype(np.int32).reshape(-1) + BOUND * STEPS_PER_UNIT
     at = nearest * (1 / STEPS_PER_UNIT)
     step = x - at
     series = step * (1.0 - at * step + (2.0 * np.square(at) - 1.0) * np.square(step) * (1 / 3))
-    y: Array = np.take(values, index) + np.take(slopes, index) * series
+    value, slope = (np.take_along_axis(table, index, axis=0).reshape(*x.shape) for table in (values, slopes))
+    y: Array = value + slope * series
     return y

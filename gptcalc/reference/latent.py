@@ -194,7 +194,7 @@ def _indexed(
         }
         return gathered, None
     keys = next(iter(held.values())).shape[-2]
-    listed = (choice[..., None] == np.arange(keys, like=step.tokens)).any(axis=-2)  # (B, T, S)
+    listed = (choice[..., None] == np.arange(0, keys, like=step.tokens)).any(axis=-2)  # (B, T, S)
     mask = step.mask(keys, None, None)
     assert mask is not None
     allowed: Array = np.where(listed, mask, -math.inf).astype(step.dtype)

@@ -1,0 +1,113 @@
+"""Small architectures that together switch on every block the witness knows, for the tests of the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.architecture import Architecture, build
+
+LAYERNORM = {"kind": "layernorm", "bias": True}
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "gpt": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "tying": True, "position": "learned",
+        "norm": "layernorm", "mlp": "gelu_tanh", "bias": "all",
+        "embedding": {"offset": 2, "rows": 42},
+    },
+    "grouped": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 10, "d_v": 7, "d_ff": 31, "n_layers": 2,
+        "rope": {"theta": 100.0, "scaling": {"kind": "llama3", "factor": 8.0, "original": 16}},
+        "attn": {"qk_norm": "head", "gate": "full", "value_scale": 0.7}, "bias": "qkv",
+    },
+    "soft capped": {
+        "d": 23, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 29, "n_layers": 4,
+        "layers": "n*[local+mlp attn+mlp]", "norm": {"offset": 1, "eps": 1e-6}, "norm_at": "sandwich", "tying": True,
+        "embedding": {"scale": "sqrt(d)"}, "mlp": "geglu_tanh", "softcap": 30.0,
+        "attn": {"softcap": 5.0, "scale": 0.3, "qk_norm": "head"},
+        "local": {"like": "attn", "window": 3, "rope": {"theta": 100.0}},
+    },
+    "alibi": {
+        "d": 21, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 1, "d_head": 5, "n_layers": 2, "position": "alibi",
+        "norm": "layernorm", "embedding": {"norm": True}, "mlp": "gelu", "bias": "all", "tying": True,
+    },
+    "parallel": {
+        "d": 23, "v": 61, "c": 40, "n_heads": 3, "d_head": 10, "n_layers": 2, "layers": "n*attn|mlp", "norm": LAYERNORM,
+        "rope": {"fraction": 0.4, "pairing": "adjacent"}, "mlp": "gelu", "bias": ["qkv", "head", "mlp"],
+        "logit_scale": 0.5, "residual_scale": 0.6, "attn": {"clip": 1.5},
+    },
+    "parallel apart": {
+        "d": 23, "v": 61, "c": 40, "n_heads": 4, "d_head": 6, "d_ff": 17, "n_layers": 2, "layers": "n*attn|mlp",
+        "parallel_norm": "separate", "parallel_out_norm": True, "mlp": {"activation": "reglu", "sparsity": 0.6},
+        "attn": {"qk_norm": {"over": "each", **LAYERNORM}, "gate": "head"},
+    },
+    "latent": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "d_ff": 19, "layers": "1*mla+mlp n*mla+moe", "mtp": 2,
+        "rope": {"pairing": "adjacent", "scaling": {"kind": "yarn", "factor": 4.0, "original": 16, "mscale": 1.0, "mscale_all_dim": 0.8}},
+        "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 8, "d_v": 7, "bias": ["q_a", "q_b", "kv_a", "kv_b", "out"], "gate": "full"},
+        "moe": {"n_experts": 12, "top_k": 3, "d_ff": 14, "n_shared": 2, "router": "sigmoid", "selection_bias": True,
+                "groups": {"n": 4, "top_k": 2, "score": "top2"}, "route_scale": 2.5},
+    },
+    "sparse": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "d_ff": 19, "layers": "mla+mlp again+mlp",
+        "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7,
+                "index": {"n_heads": 2, "d": 9, "top_k": 4}},
+        "again": {"like": "mla", "index": {"n_heads": 2, "d": 9, "top_k": 4, "shared": True}},
+    },
+    "nested": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 1, "d_ff": 19, "layers": "n*[mla+(mlp+mla+mlp)|moe]",
+        "mla": {"kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "q_scale": 1.3, "kv_scale": 1.7,
+                "temperature": {"floor": 3.0, "scale": 0.4}},
+        "moe": {"n_experts": 5, "n_identity": 3, "top_k": 3, "d_ff": 14, "router": "softmax", "normalize": False},
+    },
+    "sinks": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "n_layers": 2, "layers": "local+moe attn+moe",
+        "bias": "all", "attn": {"sinks": True}, "local": {"like": "attn", "window": 4},
+        "rope": {"scaling": {"kind": "yarn", "factor": 8.0, "original": 16, "truncate": False}},
+        "moe": {"n_experts": 5, "top_k": 2, "d_ff": 13, "activation": "swiglu_oai", "clamp": 1.0, "router": "topk_softmax"},
+    },
+    "chunked": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "n_layers": 2, "layers": "attn+mlp nope+moe",
+        "d_ff": 17, "attn": {"chunk": 5, "qk_norm": {"kind": "l2", "weight": False, "after_rope": True}},
+        "nope": {"like": "attn", "chunk": None, "position": "none", "qk_norm": None, "temperature": {"floor": 4.0, "scale": 0.5}},
+        "moe": {"n_experts": 4, "top_k": 1, "d_ff": 13, "n_shared": 1, "shared_gate": True, "router": "topk_sigmoid",
+                "weight_at": "input", "normalize": False},
+    },
+    "attention experts": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "n_layers": 2, "layers": "n*attn+moe",
+        "attn": {"experts": {"n_experts": 3, "top_k": 2}, "bias": ["out"]},
+        "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router": "topk_softmax", "out_bias": True},
+    },
+    "per layer": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 3,
+        "layers": "attn+mlp|moe local+mlp reuse+mlp", "parallel_norm": "separate", "parallel_out_norm": True,
+        "norm_at": "sandwich", "layer_scalar": True, "tying": True, "per_layer_embedding": {"v": 61, "d": 5},
+        "attn": {"k_eq_v": True, "v_norm": {"weight": False}, "qk_norm": "head", "scale": 1.0,
+                 "rope": {"fraction": 0.5, "scaling": {"kind": "proportional"}}},
+        "local": {"like": "attn", "k_eq_v": False, "window": 3, "rope": {"theta": 100.0}},
+        "reuse": {"like": "local", "kv": {"from": "local"}},
+        "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router_scale": True},
+    },
+    "post": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "position": "sinusoidal", "norm": "layernorm",
+        "norm_at": "post", "final_norm": False, "mlp": "relu", "bias": "all", "embedding": {"width": 13},
+    },
+    "normed inside": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 2, "norm_at": "output",
+        "attn": {"out_norm": {}, "q_rank": 11, "qk_norm": "full"}, "mlp": {"activation": "relu2glu", "mid_norm": {}},
+        "rope": {"scaling": {"kind": "linear", "factor": 4.0}},
+    },
+    "xielu": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "mlp": "xielu",
+        "rope": {"scaling": {"kind": "ntk", "factor": 4.0}},
+    },
+    "mixers of experts": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "layers": "attn+moe attn+slim attn+grouped",
+        "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router": "sparsemixer", "normalize": False, "jitter": 0.4},
+        "slim": {"like": "moe", "router": "sqrtsoftplus", "d_latent": 9, "router_softcap": 2.0, "normalize": True},
+        "grouped": {"like": "moe", "router": "softmax", "groups": {"n": 2, "top_k": 1}, "activation": "relu2", "bias": ["up", "router"]},
+    },
+}  # fmt: skip
+
+
+def architecture(name: str) -> Architecture:
+    return build({"name": name, **DOCUMENTS[name]})
