@@ -124,7 +124,8 @@ def test_shapes_and_types_are_those_of_numpy() -> None:
     for operation in (
         lambda a: a * 0.5, lambda a: 1.0 - a, lambda a: a > 0, lambda a: a[:, None, ..., 1:], lambda a: a[..., ::2, 1],
         lambda a: a[1], lambda a: a[-1, :, None], lambda a: a.mean(axis=-1, keepdims=True), lambda a: a.sum(axis=1),
-        lambda a: a.swapaxes(0, -1), lambda a: a.transpose(2, 0, 1), lambda a: a.reshape(-1, 4), lambda a: a.argmax(axis=1),
+        lambda a: a.swapaxes(0, -1), lambda a: a.transpose(2, 0, 1), lambda a: a.reshape(-1, 4),
+        lambda a: a.argmax(axis=1),
         lambda a: np.where(a > 0, a, 0.0), lambda a: np.where(a > 0, 0.0, 1.0), lambda a: np.argsort(a * -1.0, axis=-1),
         lambda a: np.matmul(a, a.swapaxes(-1, -2)), lambda a: np.concatenate([a, a], axis=-2), lambda a: a // 2,
         lambda a: np.logaddexp(a, 0.0), lambda a: a.astype(np.float64) + a, lambda a: np.arange(2, 7, like=a),
@@ -158,7 +159,8 @@ LARGE = {
 
 def sizes(block: Block) -> list[int]:
     fields = (
-        "n_kv_heads", "d_head", "d_v", "q_rank", "kv_rank", "d_nope", "d_rope", "d_ff", "d_shared", "n_experts", "d_latent",
+        "n_kv_heads", "d_head", "d_v", "q_rank", "kv_rank", "d_nope", "d_rope", "d_ff", "d_shared", "n_experts",
+        "d_latent",
     )  # fmt: skip
     return [getattr(mixer, name) for mixer in sublayers(block) for name in fields if getattr(mixer, name, None)]
 
@@ -169,7 +171,7 @@ def test_the_small_copy_of_a_large_model() -> None:
     assert small.n_layers == len(large.groups()) == len(list(small.blocks())) == 3
     distinct = {small.d, small.v, *(n for block in small.blocks() for n in sizes(block))}
     assert len(distinct) == 2 + 3 + 5 + 1 + 3  # d and v; attention; latent attention; the MLP; the experts
-    assert max(distinct) < 100
+    assert max(distinct) < 150
     for block in small.blocks():
         for mixer in sublayers(block):
             match mixer:
