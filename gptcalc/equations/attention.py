@@ -30,7 +30,7 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
     if a.d_v != a.d_head:
         letters["w"] = symbols.index("d_v", a.d_v, name)
     if a.n_kv_heads not in (1, a.n_heads):
-        g = symbols.index("n_kv_heads", a.n_kv_heads, name, "tp")
+        g = symbols.index("n_kv_heads", a.n_kv_heads, name, "kv")
         letters["g"] = g
         letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "tp")
     if a.q_rank is not None:

@@ -1,0 +1,162 @@
+"""Many devices: how tensors, layers and sequences are split over them.
+
+Tensor parallelism (Shoeybi et al. 2019, arXiv:1909.08053) splits the indices that the equations mark `tp`; K and V are
+never split finer than one KV head, so their tensors are replicated where tp exceeds the heads. Pipeline stages take
+consecutive layers. Expert parallelism splits the index of the experts. Data parallel ranks hold copies and each takes
+its share of the batch. A vocabulary is padded until it divides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+
+from msgspec import Struct
+
+from gptcalc.architecture import Architecture, Block, Repeat
+from gptcalc.equations import Index
+from gptcalc.errors import InputError
+
+#: engines pad the vocabulary to a multiple of this (vLLM: vllm/model_executor/layers/vocab_parallel_embedding.py,
+#: DEFAULT_VOCAB_PADDING_SIZE; Megatron-LM: --make-vocab-size-divisible-by is 128)
+VOCABULARY_MULTIPLE = {"vllm": 64}
+
+
+class Layout(Struct, frozen=True):
+    """How many ways each thing is split. Experts are spread over the ranks that tp and dp make, as engines do it.
+
+    vLLM with --enable-expert-parallel has ep = tp · dp; SGLang ep ≤ tp; Megatron-LM ep ≤ dp, each expert then split
+    over tp. All three follow from one rule: an expert's own width is split over tp as far as ranks are left.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+
+    @property
+    def devices(self) -> int:
+        return self.tp * self.pp * self.dp
+
+    @property
+    def expert_tp(self) -> int:
+        """How many ways one expert is split."""
+        return min(self.tp, self.tp * self.dp // self.ep)
+
+    def sequences(self, batch: int) -> list[tuple[int, int]]:
+        """How many sequences a data parallel rank holds, and how many ranks do so, the fullest first."""
+        share, left = divmod(batch, self.dp)
+        return [(n, ranks) for n, ranks in ((share + 1, left), (share, self.dp - left)) if ranks]
+
+    def shown(self) -> dict[str, int]:
+        return {"tp": self.tp, "pp": self.pp, "ep": self.ep, "dp": self.dp}
+
+
+def layout(architecture: Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None) -> Layout:
+    """A checked layout. Without dp there are as many data parallel ranks as the experts need."""
+    ranks = dp if dp is not None else ep // gcd(ep, tp)
+    found = Layout(tp, pp, ep, ranks)
+    if pp > architecture.n_layers:
+        raise InputError(f"--pp {pp}: {architecture.name} has {architecture.n_layers} layers, each stage needs one",
+                         kind="usage")  # fmt: skip
+    if (tp * ranks) % ep:
+        raise InputError(f"--ep {ep}: does not divide the {tp * ranks} ranks of --tp {tp} and --dp {ranks}",
+                         f"give --dp {ep // gcd(ep, tp)}", "usage")  # fmt: skip
+    return found
+
+
+def local(indices: Iterable[tuple[str, Index]], parallel: Layout, multiple: int = 1) -> dict[str, int]:
+    """What each index of one tensor ranges over on one device. Refuses what engines refuse.
+
+    `multiple` is what an engine pads a vocabulary to, besides to a multiple of tp.
+    """
+    pairs = list(indices)
+    has_experts = any(index.shard == "ep" for _, index in pairs)
+    ways = parallel.expert_tp if has_experts else parallel.tp
+    sizes = {letter: index.size for letter, index in pairs}
+    for letter, index in pairs:
+        if index.shard == "ep":
+            sizes[letter] = _split(index, parallel.ep, "ep")
+        elif index.shard == "vocab":
+            sizes[letter] = padded(index.size, multiple, parallel.tp) // parallel.tp
+    rest, last = ways, None
+    for letter, index in pairs:
+        if index.shard in ("tp", "kv"):
+            last = index
+            taken = min(rest, index.size)
+            if index.size % taken or rest % taken:
+                raise _refused(index, ways, "tp")
+            sizes[letter] = index.size // taken
+            rest //= taken
+    if last is not None and rest > 1 and any(index.shard == "tp" for _, index in pairs):
+        raise _refused(last, ways, "tp")
+    return sizes
+
+
+def padded(rows: int, multiple: int, tp: int) -> int:
+    """A vocabulary padded as engines do it: to a multiple of theirs, and so that each device has as many rows."""
+    rows = -(-rows // multiple) * multiple
+    return -(-rows // tp) * tp
+
+
+def _split(index: Index, ways: int, option: str) -> int:
+    if index.size % ways:
+        raise _refused(index, ways, option)
+    return index.size // ways
+
+
+def _refused(index: Index, ways: int, option: str) -> InputError:
+    fits = [n for n in range(1, min(index.size, 4096) + 1) if index.size % n == 0]
+    shown = ", ".join(map(str, fits if len(fits) <= 12 else [*fits[:11], "…"]))
+    problem = f"--{option} {ways}: does not divide {index.symbol} = {index.size}"
+    return InputError(problem, f"its divisors are {shown}", "usage")
+
+
+# --- pipeline stages --------------------------------------------------------------------------------------------------
+
+
+def stage_ranges(n_layers: int, pp: int) -> list[tuple[int, int]]:
+    """The layers of each pipeline stage, from and up to. Layers left over go to the stages before the last.
+
+    As vLLM does it (vllm/distributed/utils.py, get_pp_indices): the last stage, which has the output matrix, comes off
+    lightest, and then the first, which has the embedding.
+    """
+    share, left = divmod(n_layers, pp)
+    sizes = [share + (pp - 1 - left <= stage < pp - 1) for stage in range(pp)]
+    starts = [sum(sizes[:stage]) for stage in range(pp)]
+    return [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def blocks_between(architecture: Architecture, start: int, stop: int) -> dict[Block, int]:
+    """How often each kind of block stands among the layers from `start` up to `stop`."""
+    counts: dict[Block, int] = {}
+    _count(architecture.layers, 0, 1, start, stop, counts)
+    return counts
+
+
+def _length(item: Block | Repeat) -> int:
+    return item.count * sum(_length(part) for part in item.body) if isinstance(item, Repeat) else 1
+
+
+def _count(
+    items: tuple[Block | Repeat, ...], at: int, times: int, start: int, stop: int, counts: dict[Block, int]
+) -> int:
+    """Count the part of `items`, the first of which is layer `at`, that lies in the range; the layer behind them."""
+    for item in items:
+        if isinstance(item, Block):
+            if start <= at < stop:
+                counts[item] = counts.get(item, 0) + times
+            at += 1
+            continue
+        body = sum(_length(part) for part in item.body)
+        end = at + item.count * body
+        first = min(max(-(-(start - at) // body), 0), item.count)  # whole repetitions from here …
+        last = max(min((stop - at) // body, item.count), first)  # … up to here
+        if last > first:
+            _count(item.body, 0, times * (last - first), 0, body, counts)
+        for repetition in {max(first - 1, 0), min(last, item.count - 1)}:  # cut ones at either end
+            if not first <= repetition < last:
+                begin = at + repetition * body
+                _count(item.body, begin, times, start, stop, counts)
+        at = end
+    return at
