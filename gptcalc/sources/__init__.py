@@ -1,1 +1,200 @@
-"""Where an architecture comes from."""
+"""Where an architecture comes from: a preset's name, a file, a folder, a hub id that a preset lists, standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gptcalc.architecture import Architecture, build
+from gptcalc.errors import InputError, did_you_mean, printable
+
+YAML_SUFFIXES = (".yaml", ".yml")
+CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf")
+#: a bare word that ends so is a file; any other bare word is a preset (llama-3.1-8b has a dot too)
+FILE_SUFFIXES = (*YAML_SUFFIXES, ".json", *CHECKPOINT_SUFFIXES)
+
+
+class Model(NamedTuple):
+    """An architecture, the document that describes it, and where that came from."""
+
+    architecture: Architecture
+    document: dict[str, Any]
+    origin: str  # a preset's name, or a path
+    notes: tuple[str, ...] = ()  # what a person should know: ignored fields, a text model inside a multimodal one
+    model_type: str | None = None  # Hugging Face's, which decides the names of tensors
+
+
+class Source(NamedTuple):
+    """A document and where it came from, before it is built."""
+
+    document: dict[str, Any]
+    origin: str
+    notes: tuple[str, ...] = ()
+    model_type: str | None = None
+
+
+def load(reference: str, overrides: Sequence[str] = ()) -> Model:
+    """The model that a reference names, with KEY=VALUE edits laid over its document.
+
+    A bare name is always a preset; with a `/` or a file's suffix it is an existing path, else a hub id that a preset
+    lists; `-` is standard input. Raises InputError naming the file, the key and the mend.
+    """
+    source = find(reference)
+    if not overrides:
+        return Model(_build(source.document, source.origin), *source)
+    from gptcalc.sources.preset import edited
+
+    document = edited(source.document, overrides)
+    try:
+        architecture = build(document)
+    except InputError as error:
+        _build(source.document, source.origin)  # where the file itself is at fault, this says so
+        raise error.within("with --set " + " --set ".join(printable(setting) for setting in overrides)) from None
+    return Model(architecture, document, *source[1:])
+
+
+def _build(document: dict[str, Any], origin: str) -> Architecture:
+    try:
+        return build(document)
+    except InputError as error:
+        raise error.within(printable(origin, 200)) from None
+
+
+def find(reference: str) -> Source:
+    """The document that a reference names."""
+    if reference == "-":
+        return _standard_input()
+    if is_path(reference):
+        if os.path.lexists(reference):
+            return _from_path(reference)
+        return _from_alias(reference)
+    return _preset(reference)
+
+
+def _preset(name: str) -> Source:
+    from gptcalc.sources import preset
+
+    return Source({"name": name, **preset.named(name)}, name)
+
+
+def is_path(reference: str) -> bool:
+    """Whether a reference is written as a path (or a hub id) and not as a preset's name."""
+    return "/" in reference or os.sep in reference or reference in (".", "..") or reference.endswith(FILE_SUFFIXES)
+
+
+def is_checkpoint(path: str) -> bool:
+    """Whether a path holds tensors without a config.json that would describe the model."""
+    if os.path.isdir(path):
+        files = os.listdir(path)
+        return "config.json" not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)
+    return path.endswith(CHECKPOINT_SUFFIXES)
+
+
+def _from_alias(reference: str) -> Source:
+    from gptcalc.sources import preset
+
+    name = preset.by_alias(reference) if reference.count("/") == 1 else None
+    if name is not None:
+        return _preset(name)
+    shown = printable(reference, 200)
+    if reference.endswith(FILE_SUFFIXES) or reference.startswith((".", "/", "~")) or reference.count("/") != 1:
+        raise InputError(f"{shown}: no such file or folder", kind="file")
+    near = did_you_mean(reference.rsplit("/", 1)[1].lower(), preset.names())
+    raise InputError(f"{shown}: neither an existing path nor a hub id that a preset lists", near, "unknown")
+
+
+def _from_path(path: str) -> Source:
+    if os.path.isdir(path):
+        return _from_folder(path)
+    if path.endswith(CHECKPOINT_SUFFIXES):
+        return _from_checkpoint(path)
+    from gptcalc.sources import text
+
+    return _from_text(text.read(path), path)
+
+
+def _from_folder(path: str) -> Source:
+    try:
+        files = os.listdir(path)
+    except OSError as error:
+        raise InputError(f"{printable(path, 200)}: {(error.strerror or str(error)).lower()}", kind="file") from None
+    if "config.json" in files:
+        from gptcalc.sources import text
+
+        config = os.path.join(path, "config.json")
+        return _from_text(text.read(config), config)
+    if is_checkpoint(path):
+        return _from_checkpoint(path)
+    if "adapter_config.json" in files:
+        raise _adapter(os.path.join(path, "adapter_config.json"), {})
+    raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
+
+
+def _from_checkpoint(path: str) -> Source:
+    raise InputError(
+        f"{printable(path, 200)}: a checkpoint's header holds tensors, not an architecture",
+        "put its config.json beside it and name the folder", "unsupported",
+    )  # fmt: skip
+
+
+def _standard_input() -> Source:
+    import sys
+
+    from gptcalc.sources import text
+
+    data = sys.stdin.buffer.read(text.MAX_BYTES + 1)
+    try:
+        if len(data) > text.MAX_BYTES:
+            raise InputError(f"more than {text.MAX_BYTES:,} bytes", kind="format")
+        content = text.decode(data)
+    except InputError as error:
+        raise error.within("standard input") from None
+    return _from_text(content, "standard input")
+
+
+def _from_text(content: str, origin: str) -> Source:
+    """A preset in YAML or JSON, or a config.json; which of them, its keys say."""
+    from gptcalc.sources import text
+
+    yaml = origin.endswith(YAML_SUFFIXES)
+    if not yaml and not origin.endswith(".json"):
+        yaml = not content.lstrip().startswith(("{", "["))
+    try:
+        document = text.mapping(text.parse_yaml(content) if yaml else text.parse_json(content))
+    except InputError as error:
+        raise error.within(printable(origin, 200)) from None
+    if "model_type" not in document and ("d" in document or yaml):
+        document.setdefault("name", _name(origin))
+        return Source(document, origin)
+    if "peft_type" in document:
+        raise _adapter(origin, document)
+    return _from_config(document, origin)
+
+
+def _from_config(config: dict[str, Any], origin: str) -> Source:
+    from gptcalc.sources import huggingface
+
+    try:
+        reading = huggingface.read(config)
+    except InputError as error:
+        raise error.within(printable(origin, 200)) from None
+    document = {"name": _name(origin), **reading.document}
+    return Source(document, origin, tuple(reading.notes), reading.model_type)
+
+
+def _name(origin: str) -> str:
+    """A name for a model whose file gives none: its folder's for a config.json, else the file's."""
+    stem = os.path.basename(origin)
+    if stem == "config.json":
+        stem = os.path.basename(os.path.dirname(os.path.abspath(origin)))
+    for suffix in FILE_SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    return stem or "model"
+
+
+def _adapter(path: str, config: dict[str, Any]) -> InputError:
+    base = config.get("base_model_name_or_path")
+    hint = f"its base model is {printable(base)}" if isinstance(base, str) else "name its base model"
+    problem = "this is a LoRA adapter, without an architecture of its own"
+    return InputError(f"{printable(path, 200)}: {problem}", hint, "unsupported")

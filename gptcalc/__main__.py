@@ -1,0 +1,22 @@
+"""The command `gptcalc`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    # Imports make no garbage: looking for it would take a fifth of the start. A run is short, and ends the process.
+    gc.disable()
+    from gptcalc.cli import run
+
+    status = run(sys.argv[1:])
+    # everything is written and flushed by now; taking the modules apart would only cost the user time
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

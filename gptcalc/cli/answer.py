@@ -1,0 +1,166 @@
+"""What a command answers, and how that is written: the output options that all commands share."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from gptcalc.report.table import View
+
+Format = Literal["table", "json", "csv", "markdown"]
+SUFFIXES: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "markdown"}
+
+
+class Answer(NamedTuple):
+    """A command's result. Only the form that is asked for is made."""
+
+    data: Any  # what --json prints and --get reads
+    view: Callable[[], View]  # what people see
+    warnings: tuple[str, ...] = ()  # to stderr
+    status: int = 0
+    text: str | None = None  # takes the view's place where the answer is a text
+
+
+def show(report: str, *arguments: Any) -> Callable[[], View]:
+    """The view that gptcalc.report.REPORT makes of these, imported only where a person will see it."""
+
+    def view() -> View:
+        from importlib import import_module
+
+        made: View = import_module(f"gptcalc.report.{report}").view(*arguments)
+        return made
+
+    return view
+
+
+class Output(NamedTuple):
+    """The output options' values."""
+
+    format: Format | None
+    json: bool
+    out: str | None
+    get: str | None
+    quiet: bool
+
+    def chosen(self) -> Format:
+        if self.json:
+            return "json"
+        return self.format or SUFFIXES.get(os.path.splitext(self.out or "")[1], "table")
+
+
+def output_options(
+    format: Annotated[Format | None, typer.Option("--format", help="Default: table.", show_default=False)] = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")] = None,
+    get: Annotated[str | None, typer.Option("--get", metavar="KEY", help="One value of the JSON, bare.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table and no warnings.")] = False,
+) -> Output:
+    """The options that every command has besides its own."""
+    return Output(format, json, out, get, quiet)
+
+
+def with_output(function: Callable[..., Any]) -> Callable[..., tuple[Answer, Output]]:
+    """A command's function with the output options behind its own; it returns the answer and how to write it."""
+    own = inspect.signature(function, eval_str=True).parameters
+    shared = inspect.signature(output_options, eval_str=True).parameters
+
+    def command(**values: Any) -> tuple[Answer, Output]:
+        output = output_options(**{name: values.pop(name) for name in shared})
+        return function(**values), output
+
+    parameters = [*own.values(), *shared.values()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def deliver(answer: Answer, output: Output) -> int:
+    """Write an answer as the options ask; the exit status."""
+    asked = output.get is not None or output.out is not None or output.json or output.format is not None
+    text = rendered(answer, output) if asked or not output.quiet else ""
+    if not output.quiet:
+        for warning in answer.warnings:
+            print(f"gptcalc: {warning}", file=sys.stderr)
+    if output.out is not None:
+        write_file(output.out, text)
+    else:
+        write(text)
+    return answer.status
+
+
+def rendered(answer: Answer, output: Output) -> str:
+    """The answer as text in the chosen format."""
+    chosen = output.chosen()
+    if output.get is not None or chosen == "json":
+        from gptcalc.report import data
+
+        return data.json(answer.data) if output.get is None else data.get(answer.data, output.get) + "\n"
+    if chosen == "table" and answer.text is not None:
+        return answer.text
+    view = answer.view()
+    if chosen == "table":
+        from gptcalc.report import plain
+
+        to_terminal = output.out is None and sys.stdout.isatty()
+        return plain.render(view.parts, terminal_width() if to_terminal else None, to_terminal and wants_colour())
+    from gptcalc.report import delimited
+
+    return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.parts)
+
+
+def terminal_width() -> int:
+    from shutil import get_terminal_size  # honours COLUMNS
+
+    return get_terminal_size().columns
+
+
+def wants_colour() -> bool:
+    """NO_COLOR is the informal standard (https://no-color.org): set and not empty means no colour."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def write(text: str) -> None:
+    """Text to stdout; what its encoding can't say becomes a question mark, not an error."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
+
+
+def write_file(path: str, text: str) -> None:
+    """A file that is never seen half written: a new one beside it takes its place."""
+    from tempfile import NamedTemporaryFile
+
+    from gptcalc.errors import InputError, printable
+
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe: there is no place to take
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            return
+        target = os.path.realpath(path)
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=os.path.dirname(target), prefix=".gptcalc-", delete=False
+        ) as file:
+            file.write(text)
+        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
+        os.chmod(file.name, mode)
+        os.replace(file.name, target)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"-o {printable(path, 200)}: {reason}", kind="file") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

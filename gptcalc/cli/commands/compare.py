@@ -1,0 +1,41 @@
+"""gptcalc compare"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.options import Batch, Columns, Context, KVDType, Models, Set, Sort, context_warnings
+from gptcalc.errors import InputError
+
+DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
+
+
+def command(
+    models: Models = [],  # noqa: B006
+    every: Annotated[bool, typer.Option("--all", help="Every preset.")] = False,
+    columns: Columns = None,
+    sort: Sort = None,
+    settings: Set = [],  # noqa: B006
+    batch: Batch = 1,
+    context: Context = None,
+    kv_dtype: KVDType = "bf16",
+) -> Answer:
+    """One row a model."""
+    from gptcalc.report import figures
+    from gptcalc.sources import load
+    from gptcalc.sources.preset import names
+
+    if not models and not every:
+        raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
+    keys = figures.chosen(columns, DEFAULT)
+    rows, warnings = [], []
+    for reference in [*models, *(names() if every else ())]:
+        loaded = load(reference, settings)
+        warnings += [*loaded.notes, *context_warnings(loaded.architecture, context)]
+        facts = figures.Facts(loaded.architecture, loaded.document, batch=batch, context=context, kv_dtype=kv_dtype)
+        rows.append(figures.row(facts, keys))
+    rows = figures.ordered(rows, sort)
+    return Answer(rows, show("rows", rows, keys), tuple(warnings))

@@ -1,0 +1,37 @@
+"""gptcalc kv"""
+
+from __future__ import annotations
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.options import Batch, Context, Engine, KVDType, MlaCache, Model, Set, StateDType, Why, context_warnings
+
+
+def command(
+    model: Model,
+    settings: Set = [],  # noqa: B006
+    batch: Batch = 1,
+    context: Context = None,
+    kv_dtype: KVDType = "bf16",
+    state_dtype: StateDType = "fp32",
+    engine: Engine = "ideal",
+    mla_cache: MlaCache = "latent",
+    why: Why = None,
+) -> Answer:
+    """KV-cache (and recurrent-state) memory."""
+    from gptcalc.analysis.cache import kv
+    from gptcalc.dtypes import dtype
+    from gptcalc.sources import load
+
+    dtype(state_dtype)  # no sublayer has a recurrent state yet, so the type only has to be one
+    loaded = load(model, settings)
+    warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
+    found = kv(
+        loaded.architecture, batch=batch, context=context, kv_dtype=kv_dtype, engine=engine,
+        mla_cache=mla_cache,
+    )  # fmt: skip
+    if why is not None:
+        from gptcalc.analysis.ledger import why_kv
+
+        ledger = why_kv(loaded.architecture, found, why)
+        return Answer(ledger, show("ledger", ledger, loaded.document), warnings)
+    return Answer(found, show("kv", found), warnings)

@@ -1,0 +1,57 @@
+"""Answers for scripts: the whole as JSON, or one value bare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gptcalc.errors import InputError, did_you_mean, printable
+
+
+def json(data: Any) -> str:
+    """The answer as a JSON document, numbers exact."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+
+
+def get(data: Any, key: str) -> str:
+    """One value of the JSON at a dotted key (list indices as numbers): bare, null as null, objects compact."""
+    value = msgspec.to_builtins(data)
+    walked: list[str] = []
+    for word in key.split("."):
+        value = _step(value, word, walked, data)
+        walked.append(word)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:
+    if isinstance(value, dict) and word in value:
+        return value[word]
+    if isinstance(value, (list, tuple)) and word.isdecimal() and len(word) < 10 and int(word) < len(value):
+        return value[int(word)]
+    place = f" in {'.'.join(walked)}" if walked else ""
+    shown = printable(word)
+    if isinstance(value, (list, tuple)):
+        problem = f"no entry {shown!r}{place}"
+        raise InputError(problem, f"there are {len(value)}, counted from 0", "unknown")
+    if not isinstance(value, dict):
+        raise InputError(f"no key {shown!r}{place}", f"{'.'.join(walked)} is a single value", "unknown")
+    raise InputError(f"no key {shown!r}{place}", _near(word, value, msgspec.to_builtins(data)), "unknown")
+
+
+def _near(word: str, here: dict[str, Any], whole: Any) -> str:
+    """The same word deeper in the document, a similar one here, or what there is."""
+    deeper = [path for path in paths(whole) if path.rpartition(".")[2] == word]
+    if deeper:
+        return f"did you mean {deeper[0]}?"
+    return did_you_mean(word, here) or "there are " + ", ".join(here)
+
+
+def paths(data: Any, prefix: str = "") -> Iterator[str]:
+    """Every dotted key of a JSON document."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, (list, tuple)) else ()
+    for key, value in items:
+        path = f"{prefix}{key}"
+        yield path
+        yield from paths(value, path + ".")

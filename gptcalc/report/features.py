@@ -1,0 +1,87 @@
+"""What is distinctive about an architecture, in one word each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Mlp, Part, sublayers
+
+
+def attention(mixer: Attention | LatentAttention) -> str:
+    """mha, gqa, mqa or mla."""
+    if isinstance(mixer, LatentAttention):
+        return "mla"
+    if mixer.n_kv_heads == mixer.n_heads:
+        return "mha"
+    return "mqa" if mixer.n_kv_heads == 1 else "gqa"
+
+
+def of(architecture: Architecture) -> list[str]:
+    """The features of an architecture, each once."""
+    return list(dict.fromkeys(_all(architecture)))
+
+
+def _all(a: Architecture) -> Iterator[str]:
+    for block, _ in a.groups():
+        for mixer in sublayers(block):
+            yield from _of_mixer(mixer, a.embedding.position == "none")
+        if any(_is_parallel(part) for part in block.parts):
+            yield "parallel"
+        if all(len(part.units) == 1 for part in block.parts) and len(block.parts) == 1:
+            yield "single-sublayer"
+    found = {
+        "tied": a.head.tying,
+        "learned-positions": a.embedding.position == "learned",
+        "sinusoidal": a.embedding.position == "sinusoidal",
+        "factorised-embedding": a.embedding.width != a.d,
+        "embedding-norm": a.embedding.norm is not None,
+        "final-softcap": a.head.softcap is not None,
+        "head-bias": a.head.bias,
+        "mtp": a.mtp is not None,
+        "per-layer-embedding": a.per_layer_embedding is not None,
+    }
+    yield from (name for name, present in found.items() if present)
+
+
+def _is_parallel(part: Part) -> bool:
+    return len(part.units) > 1
+
+
+def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
+    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre"}
+    if isinstance(mixer, (Attention, LatentAttention)):
+        yield attention(mixer)
+        found |= {
+            "nope": positions_in_layers and mixer.position == "none",
+            "partial-rope": isinstance(mixer, Attention) and mixer.rope is not None and mixer.rope.fraction < 1,
+            "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
+            "gate": mixer.gate is not None,
+            "temperature": mixer.temperature is not None,
+            "shared-kv": mixer.kv is not None,
+        }
+    if isinstance(mixer, Attention):
+        found |= {
+            "alibi": mixer.position == "alibi",
+            "window": mixer.window is not None,
+            "chunk": mixer.chunk is not None,
+            "qk-norm": mixer.qk_norm is not None,
+            "qkv-bias": {"q", "k", "v"} <= set(mixer.bias),
+            "sinks": mixer.sinks,
+            "softcap": mixer.softcap is not None,
+            "k-eq-v": mixer.k_eq_v,
+            "attention-experts": mixer.experts is not None,
+        }
+    elif isinstance(mixer, LatentAttention):
+        found |= {"indexer": mixer.index is not None}
+    elif isinstance(mixer, Experts):
+        yield "moe"
+        found |= {
+            "shared-experts": mixer.n_shared > 0,
+            "selection-bias": mixer.selection_bias,
+            "expert-groups": mixer.groups is not None,
+            "latent-experts": mixer.d_latent is not None,
+            "identity-experts": mixer.n_identity > 0,
+        }
+    elif isinstance(mixer, Mlp):
+        yield mixer.activation
+    yield from (name for name, present in found.items() if present)

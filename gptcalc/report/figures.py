@@ -1,0 +1,129 @@
+"""One row a model: the figures that `compare`, `diff` and `presets` choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from gptcalc.analysis.cache import KVCache, kv
+from gptcalc.analysis.flops import Flops, flops
+from gptcalc.analysis.params import Params, params
+from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
+from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.report import features
+from gptcalc.report.table import Column, Kind
+
+
+class Facts:
+    """A model and what is computed about it, each analysis once and only when asked for."""
+
+    def __init__(
+        self, architecture: Architecture, document: Mapping[str, Any], *, batch: int = 1, context: int | None = None,
+        kv_dtype: str = "bf16",
+    ) -> None:  # fmt: skip
+        self.architecture = architecture
+        self.document = document
+        self.batch = batch
+        self.context = context
+        self.kv_dtype = kv_dtype
+
+    @cached_property
+    def params(self) -> Params:
+        return params(self.architecture)
+
+    @cached_property
+    def kv(self) -> KVCache:
+        return kv(self.architecture, batch=self.batch, context=self.context, kv_dtype=self.kv_dtype)
+
+    @cached_property
+    def prefill(self) -> Flops:
+        return flops(self.architecture, batch=self.batch, context=self.context)
+
+    @cached_property
+    def decode(self) -> Flops:
+        return flops(self.architecture, batch=self.batch, context=self.context, phase="decode")
+
+    @cached_property
+    def mixers(self) -> list[Mixer]:
+        """Every sublayer of every kind of block."""
+        return [mixer for block, _ in self.architecture.groups() for mixer in sublayers(block)]
+
+    def sizes(self, name: str) -> str | None:
+        """The value of a sublayer's field, or all the values that it takes in different layers."""
+        values = dict.fromkeys(getattr(m, name) for m in self.mixers if getattr(m, name, None) is not None)
+        return "/".join(map(str, values)) or None
+
+    @cached_property
+    def attention(self) -> str | None:
+        """MHA, GQA, MQA or MLA; all of them where layers differ."""
+        forms = (m for m in self.mixers if isinstance(m, (Attention, LatentAttention)))
+        return "/".join(dict.fromkeys(features.attention(m).upper() for m in forms)) or None
+
+
+class Figure(NamedTuple):
+    title: str
+    kind: Kind
+    value: Callable[[Facts], Any]
+
+
+FIGURES: dict[str, Figure] = {
+    "model": Figure("model", "text", lambda f: f.architecture.name),
+    "family": Figure("family", "text", lambda f: f.document.get("family")),
+    "released": Figure("released", "text", lambda f: f.document.get("released")),
+    "total": Figure("parameters", "count", lambda f: f.params.total),
+    "active": Figure("active", "count", lambda f: f.params.active),
+    "embedding": Figure("embedding", "count", lambda f: f.params.embedding),
+    "non_embedding": Figure("non-embedding", "count", lambda f: f.params.non_embedding),
+    "mtp": Figure("MTP", "count", lambda f: f.params.mtp),
+    "n_layers": Figure("layers", "number", lambda f: f.architecture.n_layers),
+    "d": Figure("d", "number", lambda f: f.architecture.d),
+    "v": Figure("v", "number", lambda f: f.architecture.v),
+    "c": Figure("c", "number", lambda f: f.architecture.c),
+    "attention": Figure("attention", "text", lambda f: f.attention),
+    "n_heads": Figure("heads", "text", lambda f: f.sizes("n_heads")),
+    "n_kv_heads": Figure("KV heads", "text", lambda f: f.sizes("n_kv_heads")),
+    "d_head": Figure("d_head", "text", lambda f: f.sizes("d_head")),
+    "d_ff": Figure("d_ff", "text", lambda f: f.sizes("d_ff")),
+    "n_experts": Figure("experts", "text", lambda f: f.sizes("n_experts")),
+    "top_k": Figure("top_k", "text", lambda f: f.sizes("top_k")),
+    "tying": Figure("tied", "text", lambda f: f.params.tying),
+    "layers": Figure("layers", "text", lambda f: f.document.get("layers", "n*attn+mlp")),
+    "features": Figure("features", "text", lambda f: " ".join(features.of(f.architecture))),
+    "context": Figure("context", "number", lambda f: f.kv.context),
+    "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes),
+    "kv_bytes_per_token": Figure("cache per token", "bytes", lambda f: f.kv.bytes_per_token),
+    "kv_full_bytes": Figure("cache at full length", "bytes", lambda f: f.kv.full_bytes),
+    "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total),
+    "decode_flops": Figure("decode step", "flops", lambda f: f.decode.total),
+}
+
+
+def chosen(columns: str | None, default: Iterable[str]) -> list[str]:
+    """The keys in a comma-separated list of columns."""
+    keys = list(default) if columns is None else [word.strip() for word in columns.split(",") if word.strip()]
+    for key in keys:
+        if key not in FIGURES:
+            hint = did_you_mean(key, FIGURES) or "there are " + ", ".join(FIGURES)
+            raise InputError(f"--columns: no column {printable(key)!r}", hint, "usage")
+    return keys
+
+
+def columns(keys: Iterable[str]) -> list[Column]:
+    return [Column(key, FIGURES[key].title, FIGURES[key].kind) for key in keys]
+
+
+def row(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
+    return {key: FIGURES[key].value(facts) for key in keys}
+
+
+def ordered(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
+    """Rows sorted by a column of theirs (-KEY for the largest first), rows without a value last."""
+    if by is None:
+        return rows
+    key, down = by.removeprefix("-"), by.startswith("-")
+    if rows and key not in rows[0]:
+        hint = did_you_mean(key, rows[0]) or "sort by one of " + ", ".join(rows[0])
+        raise InputError(f"--sort: no column {printable(key)!r}", hint, "usage")
+    known = [r for r in rows if r[key] is not None]
+    return sorted(known, key=lambda r: r[key], reverse=down) + [r for r in rows if r[key] is None]

@@ -1,0 +1,35 @@
+"""How the cache is shown."""
+
+from __future__ import annotations
+
+from gptcalc import units
+from gptcalc.analysis.cache import KVCache
+from gptcalc.report.table import Column, Table, View
+
+FIGURES = (Column("figure", ""), Column("bytes", "bytes", "bytes"))
+GROUPS = (
+    Column("name", "layers"), Column("layers", "×", "number"), Column("kind", "kept"),
+    Column("cached_tokens", "tokens", "number"), Column("elements_per_token", "elements/token", "number"),
+    Column("bytes", "bytes", "bytes"), Column("share", "share", "share"),
+)  # fmt: skip
+
+
+def view(found: KVCache) -> View:
+    """Figures, the groups of layers, the formula."""
+    groups = Table(
+        GROUPS,
+        [(g.name, g.layers, g.kind, g.cached_tokens, g.elements_per_token, g.bytes, g.bytes) for g in found.groups],
+        whole=found.bytes,
+    )
+    return View([figures(found), groups, f"bytes = {found.formula}"], groups)
+
+
+def figures(found: KVCache) -> Table:
+    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    title = f"{found.model}: {found.kv_dtype} cache of {sequences} of {units.grouped(found.context)} tokens"
+    rows = [("in all", found.bytes), ("a further token of one sequence adds", found.bytes_per_token)]
+    if found.state_bytes:
+        rows.append(("constant state, in the sum above", found.state_bytes))
+    if found.full_bytes != found.bytes:
+        rows.append(("if every layer kept the whole length", found.full_bytes))
+    return Table(FIGURES, rows, title=title, heading=False)

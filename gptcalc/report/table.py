@@ -1,0 +1,96 @@
+"""Tables as data: what a column holds decides how every format shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from gptcalc import units
+from gptcalc.errors import printable
+
+#: count, bytes and flops have a short form beside the exact one; share is a part of a whole, shown with a bar
+Kind = Literal["text", "number", "count", "bytes", "flops", "seconds", "share", "ratio"]
+
+SHORT: dict[str, Callable[[Any], str]] = {
+    "count": units.short_count,
+    "bytes": units.short_bytes,
+    "flops": lambda value: units.short_si(value, "FLOP"),
+}
+BAR_CELLS = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class Column(NamedTuple):
+    """One column: its key (the name in CSV), the title for people, and what it holds."""
+
+    key: str
+    title: str
+    kind: Kind = "text"
+
+
+class Table(Struct, frozen=True):
+    """Rows of raw values under columns. A `title` of "" is not shown; a share column holds parts of `whole`."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    whole: int = 0
+    heading: bool = True  # whether the columns' titles are worth a line
+
+
+class View(Struct, frozen=True):
+    """What a person sees of an answer: tables and lines of text, in order. `main` is the table that CSV writes."""
+
+    parts: Sequence[Table | str]
+    main: Table
+
+
+class Cells(NamedTuple):
+    """A column of text, ready to be laid out."""
+
+    title: str
+    right: bool
+    texts: list[str]
+    role: Literal["plain", "short", "bar"] = "plain"
+
+
+def cells(table: Table, bars: bool = False) -> list[Cells]:
+    """The columns of a table as text: exact figures, their short forms beside them, shares in percent and as bars."""
+    found: list[Cells] = []
+    for position, column in enumerate(table.columns):
+        values = [row[position] for row in table.rows]
+        texts = [text(value, column.kind, table.whole) for value in values]
+        found.append(Cells(column.title, column.kind != "text", texts))
+        if column.kind in SHORT:
+            found.append(Cells("", True, ["" if v is None else SHORT[column.kind](v) for v in values], "short"))
+        if column.kind == "share" and bars:
+            found.append(Cells("", False, [bar(v, max(values, default=0)) for v in values], "bar"))
+    return found
+
+
+def text(value: Any, kind: Kind, whole: int = 0) -> str:
+    """One value for people; – where there is none."""
+    if value is None:
+        return "–"
+    if kind == "share":
+        return units.percent(value, whole)
+    if kind == "seconds":
+        return units.duration(value)
+    if kind == "ratio":
+        return f"{value}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return units.grouped(value) if kind != "text" else str(value)
+    if isinstance(value, (list, tuple)):
+        return " × ".join(str(item) for item in value)
+    return printable(str(value), 500)
+
+
+def bar(part: int, largest: int) -> str:
+    """A bar in eighths of a cell; the largest part fills it."""
+    eighths = round(part * 8 * BAR_CELLS / largest) if largest else 0
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")

@@ -1,0 +1,194 @@
+"""Presets: a name is a file. Reading them, finding one by its hub id, and writing a document as a preset file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.sources import text
+
+SUFFIX = ".yaml"
+
+#: the order in which a preset file says things; keys not named here (further sections) come behind
+ORDER = (
+    "name", "family", "source", "aliases", "released", "published", "unverified", "note",
+    "d", "v", "c", "n_heads", "n_layers", "n_kv_heads", "d_head", "d_v", "d_ff",
+    "tying", "position", "rope", "norm", "norm_at", "final_norm", "parallel_norm", "parallel_out_norm", "mlp", "bias",
+    "softcap", "logit_scale", "residual_scale", "embedding", "layers", "attn", "mla", "mlp", "moe",
+)  # fmt: skip
+LAST = ("mtp", "per_layer_embedding", "layer_scalar", "dropout")
+WIDTH = 120
+
+
+def folder() -> str:
+    """Where the presets are: in the package when installed from a wheel, beside it in a checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    packed = os.path.join(package, "presets")
+    return packed if os.path.isdir(packed) else os.path.join(os.path.dirname(package), "presets")
+
+
+def names(directory: str | None = None) -> list[str]:
+    """Every preset's name, sorted."""
+    try:
+        files = os.listdir(directory or folder())
+    except OSError:
+        return []
+    return sorted(file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX))
+
+
+def path(name: str) -> str | None:
+    """The file of a preset. No other file is looked at, so a start costs the same with any number of presets."""
+    if not name or not all(ch.isalnum() or ch in "._-" for ch in name):
+        return None
+    file = os.path.join(folder(), name + SUFFIX)
+    return file if os.path.isfile(file) else None
+
+
+def read(file: str) -> dict[str, Any]:
+    """The document in a preset file."""
+    return parse(text.read(file), file)
+
+
+def parse(content: str, origin: str) -> dict[str, Any]:
+    """The document in a preset file's text."""
+    try:
+        return text.mapping(text.parse_yaml(content))
+    except InputError as error:
+        raise error.within(printable(origin, 200)) from None
+
+
+def named(name: str) -> dict[str, Any]:
+    """The document of the preset of this name."""
+    file = path(name)
+    if file is None:
+        raise unknown(name)
+    return read(file)
+
+
+def unknown(name: str) -> InputError:
+    hint = did_you_mean(name.lower(), names()) or "gptcalc presets lists them"
+    if os.path.exists(name):
+        hint = f"for the file or folder of that name write ./{printable(name)}"
+    return InputError(f"no preset {printable(name)!r}", hint, "unknown")
+
+
+def by_alias(alias: str) -> str | None:
+    """The name of the preset that lists this hub id, or None.
+
+    Most are named as their hub id ends; only where that fails is every file searched, as text.
+    """
+    likely = alias.rsplit("/", 1)[-1].lower()
+    for name in (likely, *(name for name in names() if name != likely)):
+        file = path(name)
+        if file is not None and alias in text.read(file) and alias in aliases(read(file)):
+            return name
+    return None
+
+
+def aliases(document: Mapping[str, Any]) -> list[str]:
+    """The hub ids that a document lists."""
+    listed = document.get("aliases", [])
+    return [alias for alias in listed if isinstance(alias, str)] if isinstance(listed, list) else []
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """A document as a preset file: one key a line in a fixed order, a section on one line where it fits."""
+    rank = {key: position for position, key in enumerate(ORDER)}
+    rank |= {key: len(ORDER) + 1 + position for position, key in enumerate(LAST)}
+    keys = sorted(document, key=lambda key: rank.get(key, len(ORDER)))
+    return "".join(_entry(key, document[key]) for key in keys)
+
+
+def _entry(key: str, value: Any) -> str:
+    line = f"{_scalar(key)}: {_flow(value) if isinstance(value, (Mapping, list, tuple)) else _scalar(value)}"
+    if len(line) <= WIDTH:
+        return line + "\n"
+    if isinstance(value, Mapping):
+        return f"{_scalar(key)}:\n" + "".join(f"  {_scalar(k)}: {_flow(v)}\n" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return f"{_scalar(key)}:\n" + "".join(f"  - {_flow(item)}\n" for item in value)
+    return line + "\n"
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_scalar(k, inner=True)}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return _scalar(value, inner=True)
+
+
+def _scalar(value: Any, inner: bool = False) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float) and value.is_integer() and abs(value) >= 1e6:
+        return f"{value:.0f}.0" if abs(value) < 1e16 else repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    return value if _plain(value, inner) else _quoted(value)
+
+
+def _plain(value: str, inner: bool) -> bool:
+    """Whether YAML reads the bare text back as this text."""
+    try:
+        if text.scalar(value) != value:
+            return False
+    except InputError:
+        return False
+    special = ",[]{}" if inner else ""
+    return (
+        value.isprintable()
+        and value == value.strip()
+        and (value[0].isalnum() or value[0] in "(_/.")
+        and not any(mark in value for mark in (": ", " #", *special))
+        and not value.endswith(":")
+    )
+
+
+def _quoted(value: str) -> str:
+    """Double-quoted, with YAML's escapes for what is not printable."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(ch if ch.isprintable() else _escape(ch) for ch in escaped) + '"'
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# --- editing ----------------------------------------------------------------------------------------------------------
+
+
+def edited(document: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """A copy of the document with each KEY=VALUE laid over it; KEY may be dotted, VALUE is YAML."""
+    result: dict[str, Any] = _copy(document)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        words = key.strip().split(".")
+        if not equals or not all(words):
+            raise InputError(f"--set {printable(setting)!r} is not KEY=VALUE", "write --set n_kv_heads=8", "usage")
+        try:
+            _put(result, words, text.scalar(value.strip()) if value.strip()[:1] not in ("[", "{", '"', "'") else
+                 text.parse_yaml(value))  # fmt: skip
+        except InputError as error:
+            raise error.within(f"--set {printable(key)}") from None
+    return result
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+def _put(target: dict[str, Any], words: list[str], value: Any) -> None:
+    *sections, last = words
+    for word in sections:
+        inner = target.setdefault(word, {})
+        if not isinstance(inner, dict):
+            raise InputError(f"{printable(word)} is {printable(repr(inner))}, not a section with keys of its own")
+        target = inner
+    target[last] = value

@@ -1,0 +1,151 @@
+"""Sizes as people write and read them: 8K tokens, 24GiB, 12..96..12; 30.5 B parameters, 1.00 GiB.
+
+The only home of prefixes, powers and number formats. Parsing is exact; only text for people is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+from gptcalc.errors import InputError, printable
+
+#: a lower-case suffix counts in thousands, an upper-case one in 1024s, as serving engines read them
+COUNT_SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+
+BYTE_UNITS = {
+    "B": 1,
+    "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50,
+}  # fmt: skip
+
+MAX_DIGITS = 30
+MAX_POINTS = 10_000_000
+
+_COUNT = re.compile(r"(\d+(?:_\d+)*)(\.\d+)?([kmgKMG]?)")
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+
+
+def count(text: str) -> int:
+    """A whole number: 4096, 8K = 8192, 8k = 8000, 1M = 2^20, 25.6k = 25600."""
+    match = _COUNT.fullmatch(text.strip())
+    if match is None or len(text) > MAX_DIGITS:
+        raise InputError(f"{printable(text)!r} is not a whole number", "write 8192, 8K (8192) or 8k (8000)", "usage")
+    whole, fraction, suffix = match.groups()
+    value = Fraction(whole.replace("_", "") + (fraction or "")) * COUNT_SUFFIXES[suffix]
+    if value.denominator != 1 or (fraction and suffix.isupper()):
+        raise InputError(f"{printable(text)!r} is not a whole number", "8k counts in 1000s, 8K in 1024s", "usage")
+    return value.numerator
+
+
+def positive(text: str) -> int:
+    """A whole number of at least one."""
+    value = count(text)
+    if value < 1:
+        raise InputError(f"{printable(text)!r} is less than 1", kind="usage")
+    return value
+
+
+def size(text: str) -> int:
+    """Bytes with their unit: 24GiB = 24 · 2^30, 80GB = 80 · 10^9. A bare number is refused."""
+    match = _BYTES.fullmatch(text.strip())
+    if match is None or len(text) > MAX_DIGITS:
+        raise InputError(f"{printable(text)!r} is not a size of memory", "write 24GiB or 80GB", "usage")
+    number, unit = match.groups()
+    if unit not in BYTE_UNITS:
+        problem = f"has an unknown unit {printable(unit)!r}" if unit else "has no unit"
+        hint = f"write {number}GiB (2^30 bytes each) or {number}GB (10^9)"
+        raise InputError(f"size {printable(text)!r} {problem}", hint, "usage")
+    return int(Fraction(number) * BYTE_UNITS[unit])
+
+
+def points(text: str) -> list[int]:
+    """The whole numbers of a range: 12..96..12 in steps, 1K..1M by doubling (both ends included), or 1,8,64."""
+    values: list[int] = []
+    for item in text.split(","):
+        values += _points_of(item, room=MAX_POINTS - len(values))
+    return values
+
+
+def _points_of(item: str, room: int) -> list[int]:
+    ends = item.split("..")
+    if len(ends) > 3 or "" in ends:
+        hint = "write 12..96..12 (steps), 1K..1M (doubling) or 1,8,64"
+        raise InputError(f"{printable(item)!r} is not a range", hint, "usage")
+    first, *rest = (positive(end) for end in ends)
+    if not rest:
+        return [first]
+    last = rest[0]
+    if last < first:
+        raise InputError(f"range {printable(item)!r} runs downwards", kind="usage")
+    if len(rest) == 1:
+        values = [first << power for power in range((last // first).bit_length())]
+    elif (last - first) // rest[1] >= room:
+        raise InputError(f"range {printable(item)!r} has more than {MAX_POINTS} points", kind="usage")
+    else:
+        values = list(range(first, last + 1, rest[1]))
+    return values if values[-1] == last else [*values, last]
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+_THOUSANDS = ("", "k", "M", "B", "T")  # as parameters are spoken of: 30.5 B
+_SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def grouped(value: int) -> str:
+    """Every digit, thousands separated: 30,532,122,624."""
+    return f"{value:,}"
+
+
+def short_count(value: int | Fraction) -> str:
+    """Three digits and the word people use: 30.5 B (billion), 124 M."""
+    return _scaled(Fraction(value), 1000, _THOUSANDS)
+
+
+def short_bytes(value: int | Fraction) -> str:
+    """Three digits in 1024s: 1.00 GiB."""
+    return _scaled(Fraction(value), 1024, _BINARY)
+
+
+def short_si(value: int | float | Fraction, unit: str) -> str:
+    """Three digits with an SI prefix: 2.15 TFLOP."""
+    return _scaled(Fraction(value), 1000, _SI, unit)
+
+
+def duration(seconds: float) -> str:
+    """A time: 12.3 ms, 4.56 s."""
+    for unit, length in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= length:
+            return f"{_three_digits(Fraction(seconds / length))} {unit}"
+    return f"{_three_digits(Fraction(seconds * 1e9))} ns"
+
+
+def percent(part: int | Fraction, whole: int | Fraction) -> str:
+    """A share with one digit behind the point; what would round to zero says so."""
+    if part and Fraction(part) / whole < Fraction(1, 2000):
+        return "<0.1%"
+    return f"{float(Fraction(part) / whole if whole else 0):.1%}"
+
+
+def ratio(a: int | Fraction, b: int | Fraction) -> str:
+    """b as a multiple of a."""
+    return "–" if not a else f"{_three_digits(Fraction(b) / Fraction(a))}×"
+
+
+def _scaled(value: Fraction, base: int, prefixes: tuple[str, ...], unit: str = "") -> str:
+    power = 0
+    while power + 1 < len(prefixes) and float(_three_digits(value / base**power)) >= base:
+        power += 1
+    name = prefixes[power] + unit
+    if power == 0 and value.denominator == 1:
+        return f"{value.numerator} {name}".rstrip()
+    return f"{_three_digits(value / base**power)} {name}".rstrip()
+
+
+def _three_digits(value: Fraction) -> str:
+    """At least three digits: 1.00, 12.3, 123, 1234."""
+    places = 2 if value < Fraction(1999, 200) else 1 if value < Fraction(1999, 20) else 0
+    return f"{Decimal(value.numerator) / Decimal(value.denominator):.{places}f}"
