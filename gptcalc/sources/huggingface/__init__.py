@@ -10,7 +10,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface import deepseek, gemma, gpt, llama, mixtures, qwen
 from gptcalc.sources.huggingface.minimal import minimal
-from gptcalc.sources.huggingface.reader import Fields, Reader, shown
+from gptcalc.sources.huggingface.reader import Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
 
 READERS: dict[str, Reader] = {
@@ -36,10 +36,11 @@ def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
     values, place = text_model(config)
     model_type, notes = type_of(values)
-    fields = Fields(values, READERS[model_type].defaults, model_type, within=f"{place}." if place else "")
     if place:
         notes.append(f"text model of a multimodal config ({place}); the rest is left out")
-    document, origin = READERS[model_type].fill(fields)
+    reader = READERS[model_type]
+    fields = reader.fields(values, model_type, within=f"{place}." if place else "")
+    document, origin = reader.fill(fields)
     try:
         short = minimal(document)
     except InputError as error:

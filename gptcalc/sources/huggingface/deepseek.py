@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, groups, shared_experts
 from gptcalc.sources.huggingface.pattern import Units, every, first, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, flag, number, optional, rmsnorm, size, when
-from gptcalc.sources.huggingface.rope import parameters, rope
+from gptcalc.sources.huggingface.reader import flag, number, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import Names, bare, fused, in_layers
 
 LATENT_NAMES: Names = in_layers(
@@ -42,16 +41,6 @@ MTP_NAMES = in_layers(
 )
 
 
-def yarn_scale(fields: Fields) -> float | None:
-    """Scores are scaled once more, by the square of YaRN's mscale for all dimensions."""
-    own = parameters(fields, "full_attention") or {}
-    everywhere, factor = own.get("mscale_all_dim"), own.get("factor")
-    if not everywhere or not isinstance(factor, (int, float)) or factor <= 1:
-        return None
-    width = fields.needed("qk_nope_head_dim") + fields.needed("qk_rope_head_dim")
-    return float((0.1 * everywhere * math.log(factor) + 1) ** 2 / math.sqrt(width))
-
-
 LATENT: dict[str, Any] = {
     "q_rank": optional("q_lora_rank"),
     "kv_rank": size("kv_lora_rank"),
@@ -60,7 +49,6 @@ LATENT: dict[str, Any] = {
     "d_v": size("v_head_dim"),
     "bias": when("attention_bias", when(optional("q_lora_rank"), ["q_a", "kv_a", "out"], ["kv_a", "out"])),
     "latent_norm": rmsnorm(1e-6),
-    "scale": Hole(yarn_scale),
 }
 
 EXPERTS: dict[str, Any] = {

@@ -242,6 +242,11 @@ def sites(**which: str | Hole | bool) -> Hole:
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 
+def is_irrelevant(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last in IRRELEVANT or last.startswith("_")
+
+
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -254,6 +259,7 @@ class Reader:
     only: fields with one understood value; another value is refused.
     irrelevant: fields beyond the common ones that change neither the architecture nor a count, or that say again what
         a field says that was read.
+    nested: objects inside the config whose fields are written with a dot: attn_config.kv_n_heads.
     """
 
     document: Mapping[str, Any]
@@ -261,6 +267,7 @@ class Reader:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     irrelevant: frozenset[str] = frozenset()
+    nested: tuple[str, ...] = ()
 
     def but(
         self,
@@ -278,7 +285,20 @@ class Reader:
             defaults={**self.defaults, **(defaults or {})},
             only={**self.only, **(only or {})},
             irrelevant=self.irrelevant | frozenset(irrelevant),
+            nested=self.nested,
         )
+
+    def fields(self, config: Mapping[str, Any], model_type: str, within: str = "") -> Fields:
+        """The fields of a config, those of nested objects under dotted names."""
+        flat: dict[str, Any] = {}
+        for key, value in config.items():
+            if key not in self.nested:
+                flat[key] = value
+            elif isinstance(value, Mapping):
+                flat |= {f"{key}.{inner}": item for inner, item in value.items()}
+            elif value is not None:
+                raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
+        return Fields(flat, self.defaults, model_type, within)
 
     def fill(self, fields: Fields) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
         """The document of a config, and the fields that each of its top-level keys was read from."""
@@ -316,16 +336,15 @@ class Reader:
     def check(self, fields: Fields) -> None:
         """Every field must be read, have its one understood value, or be known to be irrelevant."""
         for name, value in fields.values.items():
-            if name in fields.asked or value is None or name in IRRELEVANT or name in self.irrelevant:
+            if name in fields.asked or value is None or name in self.irrelevant or is_irrelevant(name):
                 continue
-            if name in self.only or name in WITHOUT_EFFECT:
-                understood = self.only.get(name, WITHOUT_EFFECT.get(name))
+            last = name.rpartition(".")[2]
+            if name in self.only or last in WITHOUT_EFFECT:
+                understood = self.only.get(name, WITHOUT_EFFECT.get(last))
                 options = understood if isinstance(understood, tuple) else (understood,)
                 if shown(value) not in [shown(option) for option in options]:
                     likely = " or ".join(shown(option) for option in options)
                     raise fields.unsupported(name, f"only {likely} is understood, found {shown(value)}")
-                continue
-            if name.startswith("_"):
                 continue
             known = [*fields.asked, *self.only]
             raise InputError(

@@ -29,13 +29,13 @@ class Held:
 
     module: the name without `weight` and `bias` below.
     parts: the weights that lie side by side along the output, this one among them.
-    groups: the parts alternate within this many groups: a field of the sublayer, such as n_kv_heads.
+    groups: the parts alternate within this many groups: a number, or a field of the sublayer such as n_kv_heads.
     stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front.
     """
 
     module: str
     parts: Parts = ()
-    groups: str | None = None
+    groups: str | int = 1
     stored: Literal["out,in", "in,out"] = "out,in"
     weight: str = ".weight"
     bias: str = ".bias"
@@ -65,7 +65,7 @@ class Place:
         return self.name.replace("{e}", str(e))
 
 
-def fused(module: str, parts: Parts, **more: str) -> dict[str, Entry]:
+def fused(module: str, parts: Parts, **more: str | int) -> dict[str, Entry]:
     """The entries of all parts of one fused matrix."""
     held = Held(module, parts=parts, **more)  # type: ignore[arg-type]
     return {stem: held for stem, _ in parts}
@@ -120,7 +120,7 @@ class TensorNames:
         mixer = self.mixer(stem, layer)
         shares = tuple(value if isinstance(value, int) else int(getattr(mixer, value)) for _, value in held.parts)
         index = [part for part, _ in held.parts].index(stem)
-        groups = int(getattr(mixer, held.groups)) if held.groups else 1
+        groups = held.groups if isinstance(held.groups, int) else int(getattr(mixer, held.groups))
         return Place(name, matrix, held.stored, shares, index, groups)
 
     def mixer(self, stem: str, layer: int | None) -> Mixer:
