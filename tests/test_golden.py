@@ -1,0 +1,26 @@
+"""The witness equals Hugging Face transformers: after every block, in the logits, and token by token with the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gptcalc.reference.model import Model
+from gptcalc.sources.checkpoint import is_buffer
+from tests.golden_models import NAMES, distances, golden
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(np.float32, 1e-4), (np.float64, 2e-5)], ids=["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_witness_equals_transformers(name: str, dtype: type[np.floating], within: float) -> None:
+    far = {stage: distance for stage, distance in distances(name, dtype).items() if not distance < within}
+    assert not far
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_tensor_of_the_checkpoint_is_read(name: str) -> None:
+    architecture, checkpoint, truth = golden(name)
+    checkpoint.read.clear()
+    Model(architecture, checkpoint).prefill(truth["input_ids"])
+    learned = {tensor.name for tensor in checkpoint.header.tensors if not is_buffer(tensor)}
+    assert learned - checkpoint.read <= {"lm_head.weight"}  # a tied head may be stored as well
