@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, convert, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from gptcalc import expression
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -125,13 +125,22 @@ class Rope(_Struct, frozen=True, kw_only=True):
 
 
 class Norm(_Struct, frozen=True, kw_only=True):
-    """A normalisation over channels; `offset` 1 means that the stored weight is the scale minus one."""
+    """A normalisation over channels; `offset` 1 means that the stored weight is the scale minus one.
+
+    A bias is there where it is said; unsaid, a layernorm with weights has one, any other norm has none.
+    """
 
     kind: Literal["rmsnorm", "layernorm", "l2"] = "rmsnorm"
     weight: bool = True
-    bias: bool = False
+    bias: bool | None = None
     offset: Literal[0, 1] = 0
     eps: Positive = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.bias is None:
+            force_setattr(self, "bias", self.kind == "layernorm" and self.weight)
+        if self.bias and not self.weight:
+            raise ValueError("a norm without weights has no bias")
 
 
 class QKNorm(Norm, frozen=True, kw_only=True):
@@ -344,6 +353,7 @@ class MTP(_Struct, frozen=True, kw_only=True):
 
     n: Size
     block: Block
+    norm: Norm
 
 
 class PerLayerEmbedding(_Struct, frozen=True, kw_only=True):
@@ -352,6 +362,7 @@ class PerLayerEmbedding(_Struct, frozen=True, kw_only=True):
     v: Size
     d: Size
     activation: ActivationName = "gelu_tanh"
+    norm: Norm | None = None  # default: the model's
 
 
 class Dropout(_Struct, frozen=True, kw_only=True):
@@ -546,7 +557,7 @@ class _Builder:
     def __init__(self, doc: Document, sections: Mapping[str, Mapping[str, Any]]) -> None:
         self.doc = doc
         self.sections = sections
-        self.norm = Norm(kind=doc.norm, bias=doc.norm == "layernorm") if isinstance(doc.norm, str) else doc.norm
+        self.norm = Norm(kind=doc.norm) if isinstance(doc.norm, str) else doc.norm
         self.resolved: dict[str, Mixer] = {}
         self.blocks: dict[expression.BlockNames, Block] = {}
         self.seen: set[str] = set()
@@ -562,6 +573,7 @@ class _Builder:
         self.check_top_level()
         width = doc.embedding.width or doc.d
         learned = doc.position == "learned"
+        ple = doc.per_layer_embedding
         rows = (doc.embedding.rows or doc.c) if learned else 0
         if learned and rows < doc.c + doc.embedding.offset:
             raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
@@ -589,7 +601,7 @@ class _Builder:
                 width=width,
             ),
             mtp=mtp,
-            per_layer_embedding=doc.per_layer_embedding,
+            per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
             layer_scalar=doc.layer_scalar,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
@@ -637,6 +649,9 @@ class _Builder:
         if len(units) == 1:
             return Part(units=units)
         if self.doc.parallel_norm == "separate":
+            for unit in units:
+                if not isinstance(unit, Block) and unit.norm_at == "post":
+                    raise InputError(f"{unit.section}: norm_at 'post' needs a residual of its own, not a parallel one")
             return Part(units=units, out_norm=self.norm if self.doc.parallel_out_norm else None)
         return Part(units=tuple(_without_first_norm(u) for u in units), norm=self.norm)
 
@@ -658,7 +673,9 @@ class _Builder:
         while isinstance(last, Repeat):
             last = last.body[-1]
         block = self.block(expression.parse_block(keys.block)) if keys.block else last
-        return MTP(n=keys.n, block=block)
+        if any(getattr(mixer, "kv", None) is not None for mixer in sublayers(block)):
+            raise InputError(f"mtp: block {block.name!r} reuses another layer's keys", "give mtp: {n: …, block: …}")
+        return MTP(n=keys.n, block=block, norm=self.norm)
 
     # sections
 
@@ -726,13 +743,19 @@ class _Builder:
                 raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
             keys.pop("rope")
         if isinstance(keys.get("qk_norm"), str):
-            over = keys["qk_norm"]
-            keys["qk_norm"] = {"over": over, **msgspec.to_builtins(self.norm)}
-        elif isinstance(keys.get("qk_norm"), Mapping):
-            keys["qk_norm"] = {**msgspec.to_builtins(self.norm), **keys["qk_norm"]}
+            keys["qk_norm"] = {"over": keys["qk_norm"]}
+        if isinstance(keys.get("qk_norm"), Mapping):
+            keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
         mixer: Attention = _typed(keys, Attention, name)
         _check_attention(name, mixer)
         return mixer
+
+    def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
+        """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
+        base = msgspec.to_builtins(self.norm)
+        if keys.get("kind", self.norm.kind) != self.norm.kind or keys.get("weight", self.norm.weight) != self.norm.weight:
+            base = {"eps": self.norm.eps, "kind": self.norm.kind}
+        return {**base, **keys}
 
     def equal_share(self, name: str, n_heads: Any) -> int:
         if not isinstance(n_heads, int) or n_heads < 1 or self.doc.d % n_heads:
@@ -753,6 +776,8 @@ class _Builder:
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
         keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
         mixer: LatentAttention = _typed(keys, LatentAttention, name)
+        if mixer.rope is not None:
+            _check_rope(name, mixer.rope, mixer.d_rope)
         if mixer.q_rank is None and {"q_a"} & set(mixer.bias):
             raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
         if mixer.index is not None and mixer.q_rank is None:
@@ -838,17 +863,45 @@ def _check_attention(name: str, a: Attention) -> None:
         raise InputError(f"{name}: window and chunk exclude each other")
     if a.k_eq_v and a.d_v != a.d_head:
         raise InputError(f"{name}.k_eq_v: d_v = {a.d_v} differs from d_head = {a.d_head}")
-    if a.rope is not None and rotated(a.rope, a.d_head) % 2:
-        raise InputError(f"{name}.rope: {rotated(a.rope, a.d_head)} rotated channels of {a.d_head}; must be even")
-    if a.rope is not None and not 0 < rotated(a.rope, a.d_head) <= a.d_head:
-        raise InputError(f"{name}.rope: {rotated(a.rope, a.d_head)} rotated channels of {a.d_head}")
-    if a.experts is not None and a.experts.top_k > a.experts.n_experts:
-        raise InputError(f"{name}.experts: top_k = {a.experts.top_k} exceeds n_experts = {a.experts.n_experts}")
+    if a.rope is not None:
+        _check_rope(name, a.rope, a.d_head)
+    if a.experts is not None:
+        _check_attention_experts(name, a, a.experts)
+
+
+def _check_attention_experts(name: str, a: Attention, experts: AttentionExperts) -> None:
+    if experts.top_k > experts.n_experts:
+        raise InputError(f"{name}.experts: top_k = {experts.top_k} exceeds n_experts = {experts.n_experts}")
+    if "q" in a.bias:
+        raise InputError(f"{name}.bias: q has no bias where attn.experts choose the query projection")
+    heads_of_their_own = {
+        "q_rank": a.q_rank is not None,
+        "qk_norm": a.qk_norm is not None and a.qk_norm.over != "head",
+        "sinks": a.sinks,
+        "gate": a.gate is not None,
+        "out_norm": a.out_norm is not None,
+        "position: alibi": a.position == "alibi",
+    }
+    for key, used in heads_of_their_own.items():
+        if used:
+            raise InputError(f"{name}: {key} is not defined for attention experts")
 
 
 def rotated(rope: Rope, d_head: int) -> int:
     """How many of a head's channels turn."""
     return rope.channels if rope.channels is not None else int(rope.fraction * d_head)
+
+
+def _check_rope(name: str, rope: Rope, width: int) -> None:
+    channels = rotated(rope, width)
+    if channels % 2 or not 0 < channels <= width:
+        raise InputError(f"{name}.rope: {channels} rotated channels of {width}; must be even, from 2 to {width}")
+    if isinstance(rope.scaling, (NTK, Dynamic)) and channels == 2:
+        raise InputError(f"{name}.rope.scaling: {channels} rotated channels are too few for r / (r − 2)")
+    if isinstance(rope.scaling, LongRope):
+        for key, factors in (("short", rope.scaling.short), ("long", rope.scaling.long)):
+            if len(factors) != channels // 2:
+                raise InputError(f"{name}.rope.scaling.{key}: {len(factors)} factors for {channels // 2} frequencies")
 
 
 def _check_experts(name: str, m: Experts) -> None:

@@ -32,7 +32,8 @@ def norms(draw: st.DrawFn) -> Document:
 
 @st.composite
 def scalings(draw: st.DrawFn, channels: int) -> Document:
-    kind = draw(st.sampled_from(["linear", "ntk", "yarn", "llama3", "longrope", "proportional"]))
+    kinds = ["linear", "yarn", "llama3", "longrope", "proportional"] + (["ntk"] if channels > 2 else [])
+    kind = draw(st.sampled_from(kinds))
     if kind in ("linear", "ntk"):
         return {"kind": kind, "factor": draw(st.sampled_from([2.0, 8.0]))}
     if kind == "proportional":
@@ -81,11 +82,15 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
     maybe(draw, section, "temperature", st.just({"floor": 4.0, "scale": 0.1}), odds=5)
     maybe(draw, section, "out_norm", norms(), odds=6)
     if draw(st.integers(1, 3)) == 1:
-        section[draw(st.sampled_from(["window", "chunk"]))] = draw(st.integers(1, 6))
+        section[draw(st.sampled_from(["window", "chunk"]))] = draw(st.integers(2, 6))
     if draw(st.integers(1, 6)) == 1 and "q_rank" not in section:
-        n_experts = draw(st.integers(1, 4))
+        n_experts = draw(st.integers(2, 4))
         section["experts"] = {"n_experts": n_experts, "top_k": draw(st.integers(1, n_experts))}
         section["bias"] = [site for site in section.get("bias", []) if site != "q"]
+        for key in ("sinks", "gate", "out_norm", "qk_norm"):
+            section.pop(key, None)
+        if position == "alibi":
+            del section["experts"]
     return section
 
 
@@ -151,7 +156,8 @@ def mixtures(draw: st.DrawFn) -> Document:
         section["groups"] = {"n": groups, "top_k": 1, "score": draw(st.sampled_from(["max", "top2"]))}
     sites = ["up", "down", "router"] + (["gate"] if activation in GATED else [])
     maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
-    maybe(draw, section, "selection_bias", st.just(True))
+    if section["top_k"] < n_experts:  # where all are chosen, a bias of the choice changes nothing
+        maybe(draw, section, "selection_bias", st.just(True))
     maybe(draw, section, "route_scale", st.just(2.5))
     if draw(st.integers(1, 2)) == 1:
         section["n_shared"] = draw(st.integers(1, 2))
@@ -215,7 +221,9 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
     for kind in kinds:
         sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
-    shapes = ["{m}+{f}", "{m}|{f}", "{m} {f}", "{m}+({f}|{f})", "{m}+{f}+{m}+{f}"]
+    shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
+    if document["norm_at"] != "post":
+        shapes += ["{m}|{f}", "{m}+({f}|{f})", "{m}+({f}+{m}+{f})|{f}"]
     for k, mixer in enumerate(mixers):
         shape = draw(st.sampled_from(shapes))
         layers.append(shape.format(m=mixer, f=kinds[k % len(kinds)]))
@@ -231,7 +239,8 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     else:
         document["layers"] = pattern
         document["n_layers"] = length
-    maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
+    if "reuse" not in sections:
+        maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
     return {**document, **sections}
 
 

@@ -7,7 +7,7 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 from __future__ import annotations
 
 from gptcalc.architecture import Attention, Norm, QKNorm, rotated
-from gptcalc.equations.language import Chosen, Index, Lines, Pairs, plus
+from gptcalc.equations.language import LOG_SUM_EXP, Chosen, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -69,7 +69,7 @@ def _queries(lines: Lines, a: Attention) -> None:
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        lines.sum("ρ[t,e] = Σ_i n[t,i]·W_R[i,e]", W_R="router")
+        lines.sum("ρ[t,e] = Σ_i n[t,i]·W_R[i,e]", saved=2, W_R="router")
         lines.pointwise("π[t,e] = softmax_e(ρ[t,e]), the top_k kept")
         lines.sum(f"p[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
         lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = p[{_ix('t', 'e', q, 'a')}], e the j-th of E(t)")
@@ -90,15 +90,16 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
     lines.sum(f"k[{k}] = Σ_i n[t,i]·W_K[{_ix('i', kv, 'a')}]{bias}", saved=2, W_K="k", b_K="k.bias")
     if a.k_eq_v:
-        lines.pointwise(f"v[{v}] = k[{v}]")
+        turned = a.rope is not None and a.qk_norm is None  # then the backward pass needs v beside the rotated k
+        lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
     else:
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
         lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V="v", b_V="v.bias")
     if a.clip is not None:
         for name, where in (("k", k), ("v", v)):
-            lines.pointwise(f"{name}[{where}] = clip({name}[{where}], ±{a.clip:g})")
+            lines.pointwise(f"{name}[{where}] = clip({name}[{where}], ±{a.clip:g})", saved=2)
     if a.v_norm is not None:
-        norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v")
+        norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v", saved=2)
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {a.value_scale:g}·v[{v}]")
     _position_and_norm(lines, a, "k", k, kv)
@@ -110,7 +111,7 @@ def _position_and_norm(lines: Lines, a: Attention, name: str, where: str, heads:
     """Clip, norm and rotate queries or keys, the norm before the rotation or after it."""
     whole = f"{name}[{where}]"
     if a.clip is not None and name == "q":
-        lines.pointwise(f"{whole} = clip({whole}, ±{a.clip:g})")
+        lines.pointwise(f"{whole} = clip({whole}, ±{a.clip:g})", saved=2)
     before = a.qk_norm is not None and not a.qk_norm.after_rope
     if a.qk_norm is not None and before:
         _qk_norm(lines, a.qk_norm, name, whole, heads)
@@ -136,13 +137,14 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{_ix('s', kv, 'a')}]", pairs)
     z = f"z[{here}]/√{a.d_head}" if a.scale is None else f"{a.scale:g}·z[{here}]"
     if a.softcap is not None:
-        z = f"{a.softcap:g}·tanh({z}/{a.softcap:g})"
+        lines.pointwise(f"z[{here}] = {a.softcap:g}·tanh({z}/{a.softcap:g})", pairs, saved=2)
+        z = f"z[{here}]"
     if a.position == "alibi":
         z = f"{z} − slope_h·(t − s)"
     if a.sinks:
-        lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, saved=2, sink="sinks")
+        lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
-        lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, saved=2)
+        lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
     if dropout:
         lines.pointwise(f"μ[{here}] = keep(t,s)", pairs, saved=1)
         lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
@@ -161,9 +163,10 @@ def _output(lines: Lines, a: Attention) -> None:
     bias = plus("b_O[i]", "out" in a.bias)
     if a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        lines.pointwise(f"u[{_ix('t', 'e', q, 'w')}] = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j the place of e in E(t)")
+        u = f"u[{_ix('t', 'e', q, 'w')}]"
+        lines.pointwise(f"{u} = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j the place of e in E(t)", chosen, saved=2)
         lines.sum(
-            f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} u[{_ix('t', 'e', q, 'w')}]·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
+            f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} {u}·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
             chosen, W_O="out", b_O="out.bias",
         )  # fmt: skip
         return

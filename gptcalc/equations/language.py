@@ -211,6 +211,17 @@ class Tensor:
         return (*experts, prod(scope[letter].size for letter in rest if letter in statement.summed), outputs)
 
 
+#: What the mark `saved` means. Kept is what a product, a norm, a softmax or an activation function needs again in the
+#: backward pass: the inputs of products (2 bytes an element in 16-bit training), of norms and of activations (2), the
+#: softmax's result (2), dropout's mask (1), logits in fp32 (4). What is linear (residual, rotation, a constant factor)
+#: needs nothing; φ(g) of a gated layer is made again from g. Korthikanti et al. 2022 (arXiv:2205.05198, §4.1) count so.
+SAVED = "kept for the backward pass: inputs of products, norms and activations, the softmax's result, masks, logits"
+
+
+#: bytes a row that FlashAttention keeps for its backward pass: the softmax's log-sum-exp in fp32 (arXiv:2307.08691, §3.1)
+LOG_SUM_EXP = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One equation of the forward pass."""
@@ -221,9 +232,10 @@ class Line:
     scope: dict[str, Index] = field(compare=False)
     weights: dict[str, Weight] = field(compare=False)
     condition: Condition | None = None
-    saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training
+    saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training (SAVED)
     pool: str = ""  # store lines: the cache that is written
     kept: Pairs | None = None  # store lines: how much of the past stays
+    flash: int = 0  # bytes a row (the left side without s) that fused attention keeps instead of the pairs
 
     @property
     def statement(self) -> Statement:
@@ -296,10 +308,11 @@ class Lines:
         self._add("sum", text, condition, saved, component, keys)
 
     def pointwise(
-        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str
-    ) -> None:
+        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", flash: int = 0,
+        **keys: str,
+    ) -> None:  # fmt: skip
         """A line without FLOPs."""
-        self._add("pointwise", text, condition, saved, component, keys)
+        self._add("pointwise", text, condition, saved, component, keys, flash)
 
     def store(self, text: str, kept: Pairs, pool: str) -> None:
         """A line whose left side stays in the cache `pool`."""
@@ -317,10 +330,11 @@ class Lines:
         saved: int,
         component: str,
         keys: dict[str, str],
+        flash: int = 0,
     ) -> None:
         where = component or self.component
         marks = {name: Weight(f"{self.prefix}.{key}" if self.prefix else key, where) for name, key in keys.items()}
-        self.lines.append(Line(text, kind, where, self.scope, marks, condition, saved))
+        self.lines.append(Line(text, kind, where, self.scope, marks, condition, saved, flash=flash))
 
 
 def plus(bias: str, present: bool) -> str:

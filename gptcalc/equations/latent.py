@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gptcalc.architecture import LatentAttention, Norm
-from gptcalc.equations.language import Index, Lines, Pairs, plus
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -136,7 +136,7 @@ def _indexer(lines: Lines) -> None:
 
 def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
     z = f"z[t,s,h]/√{a.d_nope + a.d_rope}" if a.scale is None else f"{a.scale:g}·z[t,s,h]"
-    lines.pointwise(f"α[t,s,h] = softmax_s({z})", pairs, saved=2)
+    lines.pointwise(f"α[t,s,h] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
     if dropout:
         lines.pointwise("μ[t,s,h] = keep(t,s)", pairs, saved=1)
         lines.pointwise("α[t,s,h] = dropout(α[t,s,h], μ[t,s,h])", pairs, saved=2)

@@ -53,9 +53,12 @@ def mlp(lines: Lines, m: Mlp) -> None:
 
 def _feed_forward(
     lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
-    expert: str = "", condition: Condition | None = None, component: str = "",
+    expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
 ) -> None:  # fmt: skip
-    """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own."""
+    """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own.
+
+    `kept` is false where h is weighted before it is multiplied: the backward pass makes it again from what is kept.
+    """
     function, gated = ACTIVATIONS[activation]
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
@@ -63,12 +66,12 @@ def _feed_forward(
     text = f"u[{here}] = Σ_{i} {source}·W_U[{expert}{i},{f}]{plus(f'b_U[{expert}{f}]', 'up' in bias)}"
     if not gated:
         lines.sum(text, condition, 2, component, **marks)
-        lines.pointwise(f"h[{here}] = {function}(u[{here}])", condition, 2, component)
+        lines.pointwise(f"h[{here}] = {function}(u[{here}])", condition, 2 * kept, component)
         return
     gate = f"g[{here}] = Σ_{i} {source}·W_G[{expert}{i},{f}]{plus(f'b_G[{expert}{f}]', 'gate' in bias)}"
     lines.sum(gate, condition, 2, component, W_G=keys["gate"], b_G=keys["gate"] + ".bias")
     lines.sum(text, condition, 2, component, **marks)
-    lines.pointwise(f"h[{here}] = {function}(g[{here}])·u[{here}]", condition, 2, component)
+    lines.pointwise(f"h[{here}] = {function}(g[{here}])·u[{here}]", condition, 2 * kept, component)
 
 
 def experts(lines: Lines, m: Experts) -> None:
@@ -84,7 +87,7 @@ def experts(lines: Lines, m: Experts) -> None:
         source = f"a[t,e,{width}]"
     _expert_layers(lines, m, source, width, chosen)
     if m.d_latent is not None:
-        lines.sum("y[t,i] = Σ_l υ[t,l]·W_Y[l,i]", saved=2, W_Y="latent_up")
+        lines.sum("y[t,i] = Σ_l υ[t,l]·W_Y[l,i]", W_Y="latent_up")
     if m.n_identity:
         lines.pointwise("y[t,i] = y[t,i] + Σ_e π[t,e]·n[t,i], e an identity")
     if m.out_bias:
@@ -98,7 +101,7 @@ def _router(lines: Lines, m: Experts) -> None:
     router = "router"
     source = "n[t,i]"
     if m.router_scale:
-        lines.pointwise("ν_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]", component=router, s_R="router_scale")
+        lines.pointwise("ν_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]", None, 2, router, s_R="router_scale")
         source = "ν_R[t,i]"
     bias = plus("b_R[q]", "router" in m.bias)
     lines.sum(f"ρ[t,q] = Σ_i {source}·W_R[i,q]{bias}", None, 2, router, W_R="router", b_R="router.bias")
@@ -116,15 +119,16 @@ def _router(lines: Lines, m: Experts) -> None:
 
 def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Chosen) -> None:
     i = width
-    _feed_forward(lines, "f", source, m.activation, m.bias, {"gate": "gate", "up": "up"}, "e,", chosen)
+    keys = {"gate": "gate", "up": "up"}
     weigh = "" if m.weight_at == "input" else "π[t,e]·"
+    _feed_forward(lines, "f", source, m.activation, m.bias, keys, "e,", chosen, kept=not weigh)
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     if weigh:
         lines.pointwise("h[t,e,f] = π[t,e]·h[t,e,f]", chosen, saved=2)
     target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} h[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
-        chosen, W_D="down", b_D="down.bias",
+        chosen, 2 if m.d_latent is not None else 0, W_D="down", b_D="down.bias",
     )  # fmt: skip
 
 
@@ -136,9 +140,10 @@ def _shared(lines: Lines, m: Experts) -> None:
     _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name)
     out = plus("b_D[i]", bool(bias))
     lines.sum(
-        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 0, name, W_D="shared.down", b_D="shared.down.bias"
+        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 2 * m.shared_gate, name,
+        W_D="shared.down", b_D="shared.down.bias",
     )
     if m.shared_gate:
         lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")
-        lines.pointwise("y_S[t,i] = σ(γ_S[t])·y_S[t,i]", None, 2, name)
+        lines.pointwise("y_S[t,i] = σ(γ_S[t])·y_S[t,i]", component=name)
     lines.pointwise("y[t,i] = y[t,i] + y_S[t,i]", component=name)

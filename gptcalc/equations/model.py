@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from gptcalc.architecture import (
+    MTP,
     Architecture,
     Attention,
     Block,
@@ -20,7 +21,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import attention, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
 from gptcalc.equations.latent import CacheForm, Form
-from gptcalc.equations.norms import enter, leave, norm_line
+from gptcalc.equations.norms import drop, enter, leave, norm_line
 from gptcalc.equations.symbols import Symbols
 
 PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
@@ -77,7 +78,7 @@ class _Model:
             stages.append(Stage(name, count, tuple(self.block(block)), "layers"))
         stages.append(Stage("output", 1, tuple(self.output()), "output"))
         if self.model.mtp is not None:
-            stages.append(Stage("mtp", self.model.mtp.n, tuple(self.mtp(self.model.mtp.block)), "mtp"))
+            stages.append(Stage("mtp", self.model.mtp.n, tuple(self.mtp(self.model.mtp)), "mtp"))
         return Equations(tuple(stages), self.symbols.values)
 
     def lines(self, prefix: str, component: str, scope: dict[str, Index] | None = None) -> Lines:
@@ -100,11 +101,12 @@ class _Model:
             scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows)
         lines = self.lines("embedding", "embedding", scope)
         scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
+        first = 0 if e.position == "learned" else 2  # with a position added, only the sum is needed again
         if letter == "i":
-            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=2, E="token")
+            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E="token")
         else:
             lines.pointwise("ε[t,k] = E[u,k], u the token at t", saved=2, E="token")
-            lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, 2, "other", W_E="projection")
+            lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, first, "other", W_E="projection")
         if e.position == "learned":
             row = f"t + {e.offset}" if e.offset else "t"
             lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=2, P="position")
@@ -112,6 +114,8 @@ class _Model:
             lines.pointwise("x[t,i] = x[t,i] + sin/cos(t)")
         if e.norm is not None:
             norm_line(self.lines_into(lines, "norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=2)
+        if self.model.dropout is not None and self.model.dropout.residual:
+            drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
             self.per_layer_table(lines)
         return lines.lines
@@ -136,7 +140,7 @@ class _Model:
         other.lines = lines.lines
         other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t", E_L="token")
         other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L="projection")
-        norm_line(other, Norm(), "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L", saved=2)
+        norm_line(other, ple.norm or Norm(), "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
         other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
 
     def output(self) -> list[Line]:
@@ -192,12 +196,12 @@ class _Model:
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
             part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
-            norm_line(part, Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P", saved=2)
+            norm_line(part, ple.norm or Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P", saved=2)
             part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
             lines += part.lines
         if self.model.layer_scalar:
             scalar = self.lines("", "other")
-            scalar.pointwise("x[t,i] = λ_x[]·x[t,i]", λ_x="layer_scalar")
+            scalar.pointwise("x[t,i] = λ_x[]·x[t,i]", saved=2, λ_x="layer_scalar")
             lines += scalar.lines
         return lines
 
@@ -230,17 +234,17 @@ class _Model:
 
     # multi-token prediction
 
-    def mtp(self, block: Block) -> list[Line]:
+    def mtp(self, mtp: MTP) -> list[Line]:
         """DeepSeek-V3 (arXiv:2412.19437, §2.2): the last hidden state and the next token's embedding, joined."""
         scope = {"k": self.symbols.derived("2·d", 2 * self.d.size)}
         lines = self.lines("", "mtp", scope)
-        norm = self.model.head.norm or Norm()
+        norm = mtp.norm
         norm_line(lines, norm, "ε[t,i]", "E[t,i]", "i", "embedding_norm", name="_e", saved=2)
-        norm_line(lines, norm, "η[t,i]", "x[t,i]", "i", "hidden_norm", name="_h", saved=2)
+        norm_line(lines, norm, "η[t,i]", "x[t,i]", "i", "hidden_norm", name="_h")
         lines.pointwise("c[t,k] = ε[t,i] and η[t,i], one behind the other", saved=2)
         lines.sum("x[t,i] = Σ_k c[t,k]·W_M[k,i]", saved=2, W_M="projection")
         out = list(lines.lines)
-        _Prefixes(self, out).parts(block)
+        _Prefixes(self, out).parts(mtp.block)
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
         return out + last.lines
@@ -280,7 +284,7 @@ class _Prefixes:
         end = self.model.lines(shared.prefix, "norm")
         if part.out_norm is not None:
             end.pointwise("Δ[t,i] = the sum of the parallel outputs")
-            norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="″", saved=2)
+            norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
         end.pointwise("x[t,i] = x[t,i] + the parallel outputs", saved=2)
         self.out.extend(end.lines)
 

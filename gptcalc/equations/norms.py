@@ -48,15 +48,20 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x") ->
     """
     norm, at = sublayer.norm, sublayer.norm_at
     if dropout:
-        lines.pointwise("m[t,i] = keep(t,i)", saved=1)
-        lines.pointwise("y[t,i] = dropout(y[t,i], m[t,i])")
+        drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
         norm_line(norms_of(lines), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
     scale = "" if sublayer.residual_scale == 1.0 else f"{sublayer.residual_scale:g}·"
     before = "x[t,i] + " if target == "x" else ""
-    lines.pointwise(f"{target}[t,i] = {before}{scale}y[t,i]", saved=2)
+    lines.pointwise(f"{target}[t,i] = {before}{scale}y[t,i]", saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
         norm_line(norms_of(lines), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
+
+
+def drop(lines: Lines, what: str) -> None:
+    """Dropout: the mask is kept, one byte an element."""
+    lines.pointwise("m[t,i] = keep(t,i)", saved=1)
+    lines.pointwise(f"{what} = dropout({what}, m[t,i])")
 
 
 class _Norms(Lines):

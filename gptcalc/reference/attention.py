@@ -11,7 +11,7 @@ import numpy as np
 
 from gptcalc.architecture import Attention, Norm, QKNorm
 from gptcalc.reference.activations import sigmoid, softcapped
-from gptcalc.reference.experts import chosen, route_softmax_of_top
+from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import rotate, turned_channels
 from gptcalc.reference.step import Step
@@ -144,14 +144,14 @@ def attention_experts(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     batch, new, d = x.shape
     n, top_k = a.experts.n_experts, a.experts.top_k
     index, weight = route_softmax_of_top(step.dot(x, w("router", d, n)), top_k)  # (B, T, k)
-    q_matrix = chosen(w("q", n, d, a.n_heads * a.d_head), index)  # (B, T, k, d, n_heads · h)
+    q_matrix = w.chosen("q", index, n, d, a.n_heads * a.d_head)  # (B, T, k, d, n_heads · h)
     q = step.dot(x[:, :, None, None, :], q_matrix).reshape(batch, new, top_k, a.n_kv_heads, -1, a.d_head)
     q = q.transpose(0, 1, 3, 2, 4, 5).reshape(batch, new, top_k * a.n_heads, a.d_head)  # heads by (g, expert, r)
     k, v = keys_and_values(a, x, w, step)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, g · k · r, c)
     o = o.reshape(batch, new, a.n_kv_heads, top_k, -1, a.d_v).transpose(0, 1, 3, 2, 4, 5)
     o = o.reshape(batch, new, top_k, 1, a.n_heads * a.d_v)
-    out_matrix = chosen(w("out", n, a.n_heads * a.d_v, d), index)  # (B, T, k, n_heads · c, d)
+    out_matrix = w.chosen("out", index, n, a.n_heads * a.d_v, d)  # (B, T, k, n_heads · c, d)
     y: Array = (step.dot(o, out_matrix).reshape(batch, new, top_k, d) * weight[..., None]).sum(axis=2)
     if "out" in a.bias:
         y = y + w("out.bias", d)

@@ -35,12 +35,6 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     return y
 
 
-def chosen(stack: Array, index: Array) -> Array:
-    """The matrices (or vectors) of the chosen experts: (n_experts, …) and (B, T, k) -> (B, T, k, …)."""
-    picked: Array = np.take(stack, index, axis=0)
-    return picked
-
-
 def top(scores: Array, k: int) -> Array:
     """The indices of the k largest along the last axis, the largest first."""
     order: Array = np.argsort(scores * -1.0, axis=-1, kind="stable")
@@ -135,9 +129,9 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
     expert = np.minimum(index, m.n_experts - 1) if m.n_identity else index
 
     def project(inner: Array, name: str, n_in: int, n_out: int) -> Array:
-        y = step.dot(inner, chosen(w(name, m.n_experts, n_in, n_out), expert))  # (B, T, k, 1, n_out)
+        y = step.dot(inner, w.chosen(name, expert, m.n_experts, n_in, n_out))  # (B, T, k, 1, n_out)
         if name in m.bias:
-            y += chosen(w(f"{name}.bias", m.n_experts, n_out), expert)[..., None, :]
+            y += w.chosen(f"{name}.bias", expert, m.n_experts, n_out)[..., None, :]
         return y
 
     gate = project(each, "gate", e, m.d_ff) if ACTIVATIONS[m.activation].gated else None

@@ -106,7 +106,7 @@ class Model:
             w = self.weights.at(f"layers.{number}")
             x = BlockRun(w, step).block(block, x)
             if slices is not None and self.architecture.per_layer_embedding is not None:
-                x = x + _per_layer(self.architecture.per_layer_embedding, x, slices[:, :, number], self._norm, w, step)
+                x = x + _per_layer(self.architecture.per_layer_embedding, x, slices[:, :, number], w, step)
             if self.architecture.layer_scalar:
                 x = x * w("layer_scalar", 1)
             hidden.append(x)
@@ -132,11 +132,6 @@ class Model:
         if e.position == "learned" and length + e.offset > e.rows:
             raise InputError(f"tokens: {length} positions, but the table of positions ends at {e.rows - e.offset}")
         return array
-
-    @property
-    def _norm(self) -> Norm:
-        """The model's kind of norm, for sites that have none of their own."""
-        return self.architecture.head.norm or Norm()
 
     # embedding
 
@@ -164,7 +159,7 @@ class Model:
         w, n = self.weights.at("ple"), self.architecture.n_layers
         rows = np.take(w("token", ple.v, n * ple.d), step.tokens, axis=0) * math.sqrt(ple.d)
         projected = step.linear(x, w, "projection", n * ple.d) * (1 / math.sqrt(x.shape[-1]))
-        projected = normed(projected.reshape(*x.shape[:2], n, ple.d), self._norm, w.at("norm"))
+        projected = normed(projected.reshape(*x.shape[:2], n, ple.d), ple.norm or Norm(), w.at("norm"))
         slices: Array = (projected + rows.reshape(*x.shape[:2], n, ple.d)) * math.sqrt(0.5)
         return slices
 
@@ -204,10 +199,10 @@ class Model:
                 break
             w = self.weights.at(f"mtp.{k}")
             part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights.dtype, self.latent)
-            e = normed(self._embed(part), self._norm, w.at("embedding_norm"))
-            h = normed(x[:, : part.new], self._norm, w.at("hidden_norm"))
+            e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
+            h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))
             x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)
-            x = normed(BlockRun(w, part).block(a.mtp.block, x), self._norm, w.at("norm"))
+            x = normed(BlockRun(w, part).block(a.mtp.block, x), a.mtp.norm, w.at("norm"))
             predicted.append(self._logits(x, part))
         return predicted
 
@@ -292,11 +287,11 @@ class BlockRun:
         return normed(read, mixer.norm, w.at("norm"))
 
 
-def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, norm: Norm, w: Weights, step: Step) -> Array:
+def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, w: Weights, step: Step) -> Array:
     """What a layer's slice of the per-layer table (B, T, ple.d) adds to the stream: (B, T, d)."""
     w = w.at("ple")
     gate = activate(ple.activation, step.linear(x, w, "gate", ple.d))
-    return normed(step.linear(gate * row, w, "out", x.shape[-1]), norm, w.at("post_norm"))
+    return normed(step.linear(gate * row, w, "out", x.shape[-1]), ple.norm or Norm(), w.at("post_norm"))
 
 
 def sinusoids(positions: Array, d: int) -> Array:

@@ -86,16 +86,18 @@ class Weights:
         prefix: str = "",
         asked: dict[str, Shape] | None = None,
         arrays: dict[str, Array] | None = None,
+        picked: dict[str, int] | None = None,
     ) -> None:
         self.store = store
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.prefix = prefix
         self.asked: dict[str, Shape] = {} if asked is None else asked
         self.arrays: dict[str, Array] = {} if arrays is None else arrays
+        self.picked: dict[str, int] = {} if picked is None else picked  # of a stack of experts, how many a token uses
 
     def at(self, name: str) -> Weights:
         """The weights whose keys start with `name.`"""
-        return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.asked, self.arrays)
+        return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.asked, self.arrays, self.picked)
 
     def __call__(self, name: str, *shape: int) -> Array:
         key = self.prefix + name
@@ -105,6 +107,21 @@ class Weights:
         if self.asked[key] != shape:
             raise ValueError(f"{key} was asked for as {self.asked[key]} and as {shape}")
         return self.arrays[key]
+
+    def chosen(self, name: str, index: Array, *shape: int) -> Array:
+        """The chosen experts' share of a stack: (n_experts, …) and index (B, T, k) -> (B, T, k, …)."""
+        stack = self(name, *shape)
+        self.picked[self.prefix + name] = index.shape[-1]
+        picked: Array = np.take(stack, index, axis=0)
+        return picked
+
+    @property
+    def touched(self) -> int:
+        """How many parameters one token's forward pass touched: of every stack of experts those chosen."""
+        return sum(
+            prod(shape) if key not in self.picked else prod(shape[1:]) * self.picked[key]
+            for key, shape in self.asked.items()
+        )
 
     @property
     def count(self) -> int:

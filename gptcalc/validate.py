@@ -1,0 +1,243 @@
+"""Holds analysis and witness against each other: the only room that sees both.
+
+The full-size model is traced without data: which weights the forward pass asks for, what it multiplies, what it caches.
+A small copy with the same kinds of layers runs for real: decode against prefill, causality, and whether every weight
+matters. Published totals, where a preset carries one, see what both engines might have missed together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from gptcalc.analysis.cache import kv
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.params import Entry, ledger, params
+from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
+from gptcalc.equations import equations
+from gptcalc.reference.model import Model
+from gptcalc.reference.shapes import shape_only
+from gptcalc.reference.shrink import shrink
+from gptcalc.reference.step import LatentForm
+from gptcalc.reference.store import MappingStore, ShapeStore
+from gptcalc.reference.tally import Array
+
+FULL_SIZE_TOKENS = 8
+SMALL_TOKENS = 11
+SMALL_STEPS = 5
+TOLERANCE = 2e-3  # of float32 logits near 1; a wrong formula is off by far more
+
+
+class Check(Struct, frozen=True):
+    """What analysis (or a publication) expects, and what the witness found."""
+
+    name: str
+    expected: Any
+    found: Any
+    ok: bool
+    witness: str
+
+
+class Validation(Struct, frozen=True):
+    """The keys of one row of `gptcalc validate --json`."""
+
+    model: str
+    ok: bool
+    checks: tuple[Check, ...]
+
+
+def validate(architecture: Architecture, published: int | None = None) -> Validation:
+    """Every check of one model."""
+    checks = [*full_size(architecture), *small_copy(architecture)]
+    if published is not None:
+        checks.append(_equal("published total", published, params(architecture).total, "publication"))
+    return Validation(architecture.name, all(check.ok for check in checks), tuple(checks))
+
+
+def _equal(name: str, expected: Any, found: Any, witness: str) -> Check:
+    return Check(name, expected, found, expected == found, witness)
+
+
+# --- the full-size model, without data ---------------------------------------------------------------------------------
+
+
+def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Iterator[Check]:
+    """Weights, cache and FLOPs of a prefill and one decode step, counted on arrays that have a shape and no data."""
+    chunks = [m.chunk for m in _mixers(architecture) if isinstance(m, Attention) and m.chunk is not None]
+    tokens = min(tokens, max(1, architecture.c - 1), *chunks)  # a chunk's cache empties once the next chunk begins
+    witness = "trace"
+    model = Model(architecture, ShapeStore())
+    model.prefill(shape_only((1, tokens), np.int64))
+    square = flops(architecture, context=tokens, pairs="full").total
+    yield _equal(f"FLOPs, prefill of {tokens}, all pairs", square, model.tally.total, witness)
+    asked = dict(model.weights.asked)
+    yield from _same_tensors(architecture, asked)
+    yield _equal("parameters", params(architecture).total, model.weights.count, witness)
+    yield _equal("active parameters", params(architecture).active, model.weights.touched, witness)
+    held = kv(architecture, context=tokens)
+    yield _equal(f"cache elements at {tokens}", _elements(held.groups), model.cache.elements, witness)
+    model.tally.clear()
+    model.decode(shape_only((1,), np.int64))
+    step = flops(architecture, context=tokens + 1, phase="decode").total
+    yield _equal(f"FLOPs, decode of token {tokens + 1}", step, model.tally.total, witness)
+    if architecture.mtp is not None:
+        model.prefill(shape_only((1, architecture.mtp.n + 1), np.int64), predict=True)
+        found = sum(prod(shape) for key, shape in model.weights.asked.items() if key.startswith("mtp."))
+        yield _equal("MTP parameters", params(architecture).mtp, found, witness)
+
+
+def _elements(groups: Any) -> int:
+    return sum(group.elements_per_token * group.cached_tokens for group in groups)
+
+
+def _same_tensors(architecture: Architecture, asked: dict[str, tuple[int, ...]]) -> list[Check]:
+    """One row where all tensors agree; else one for each of the first few that differ."""
+    expected = {key: entry.tensor.params for key, entry in expected_tensors(architecture)}
+    found = {key: prod(shape) for key, shape in asked.items()}
+    if expected == found:
+        return [_equal("tensors, one by one", len(expected), len(found), "trace")]
+    differ = [key for key in {**expected, **found} if expected.get(key) != found.get(key)]
+    return [_equal(f"tensor {key}", expected.get(key), found.get(key), "trace") for key in differ[:5]]
+
+
+def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
+    """Every tensor of the main model under its full key, as the equations have it."""
+    model = equations(architecture)
+    of_stage: dict[str, list[Entry]] = {stage.name: [] for stage in model.stages}
+    for entry in ledger(model):
+        of_stage[entry.stage.name].append(entry)
+    kinds = [stage.name for stage in model.stages if stage.kind == "layers"]
+    stage_of = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
+    for stage in model.stages:
+        if stage.kind in ("embedding", "output"):
+            yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
+    for number, block in enumerate(architecture.blocks()):
+        for entry in of_stage[stage_of[block]]:
+            yield f"layers.{number}.{entry.tensor.weight.key}", entry
+
+
+# --- a small copy, for real ---------------------------------------------------------------------------------------------
+
+
+def small_copy(architecture: Architecture) -> Iterator[Check]:
+    """A real run of the architecture's small copy."""
+    yield from real_run(shrink(architecture))
+
+
+def real_run(small: Architecture) -> Iterator[Check]:
+    """Numbers and counts of a run with random weights: prefill, then token by token."""
+    tokens = np.random.default_rng(7).integers(0, small.v, SMALL_TOKENS)
+    first = SMALL_TOKENS - SMALL_STEPS
+    whole = Model(small, dtype=np.float64)
+    logits = whole.prefill(tokens).logits[0]
+    forms: list[LatentForm] = ["auto", "expanded"] if _is_latent(small) else ["auto"]
+    for form in forms:
+        yield from _decoding(small, form, tokens, first, logits)
+    changed = tokens.copy()
+    changed[-1] = (changed[-1] + 1) % small.v
+    earlier = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64).prefill(changed).logits[0, :-1]
+    if not _length_dependent(small):
+        yield _close("a later token changes no earlier logit", logits[:-1], earlier)
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    sums = (shifted / shifted.sum(-1, keepdims=True)).sum(-1)
+    yield _close("probabilities sum to 1", np.ones_like(sums), sums)
+    yield _liveness(small, whole.weights.arrays, tokens, logits)
+
+
+def _mixers(architecture: Architecture) -> list[Mixer]:
+    return [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+
+
+def _is_latent(small: Architecture) -> bool:
+    return any(isinstance(mixer, LatentAttention) for mixer in _mixers(small))
+
+
+def _length_dependent(small: Architecture) -> bool:
+    """RoPE scalings whose angles change with the whole length: prefill and decode differ on purpose."""
+    ropes = [m.rope for m in _mixers(small) if isinstance(m, (Attention, LatentAttention)) and m.rope is not None]
+    return any(type(rope.scaling).__name__ in ("Dynamic", "LongRope") for rope in ropes)
+
+
+def _close(name: str, expected: Array, found: Array) -> Check:
+    worst = float(np.abs(expected - found).max()) if expected.size else 0.0
+    scale = max(1.0, float(np.abs(expected).max())) if expected.size else 1.0
+    return Check(name, "difference ≤ 1e-8", f"{worst:.1e}", bool(worst <= 1e-8 * scale), "small copy")
+
+
+def _decoding(
+    small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array
+) -> Iterator[Check]:
+    """Token by token through the cache: the same logits, the cache and the FLOPs that the analysis says."""
+    cache = "expanded" if form == "expanded" else "latent"
+    mla = "expanded" if form == "expanded" else "absorbed"
+    label = f", {mla} form" if _is_latent(small) else ""
+    model = Model(small, dtype=np.float64, latent=form)
+    stepped = [model.prefill(tokens[:first]).logits[0, -1]]
+    most: dict[str, int] = dict(model.cache.by_sublayer())
+    expected, found = [], []
+    for position in range(first, len(tokens)):
+        model.tally.clear()
+        stepped.append(model.decode(int(tokens[position])).logits[0, 0])
+        found.append(model.tally.total)
+        expected.append(flops(small, context=position + 1, phase="decode", mla=mla).total)
+        for key, n in model.cache.by_sublayer().items():
+            most[key] = max(n, most.get(key, 0))
+    if not _length_dependent(small):
+        yield _close(f"decode equals prefill{label}", logits[first - 1 :], np.array(stepped))
+    yield _equal(f"FLOPs of {len(found)} decode steps{label}", sum(expected), sum(found), "small copy")
+    held = kv(small, context=len(tokens), mla_cache=cache)
+    yield _equal(f"cache elements at {len(tokens)}{label}", _elements(held.groups), sum(most.values()), "small copy")
+
+
+def _liveness(small: Architecture, arrays: dict[str, Array], tokens: Array, logits: Array) -> Check:
+    """Noise on any single weight moves the logits: no parameter is counted that nothing depends on."""
+    random = np.random.default_rng(11)
+    silent = sorted(softmax_invariant(small))
+    dead = []
+    for key, array in arrays.items():
+        if key in silent:
+            continue
+        moved = False
+        for strength in (0.5, 5.0, 50.0):
+            noisy = {**arrays, key: array + strength * random.standard_normal(array.shape)}
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                other = Model(small, MappingStore(noisy), dtype=np.float64).prefill(tokens).logits[0]
+            if not np.allclose(other, logits, rtol=0, atol=1e-9):
+                moved = True
+                break
+        if not moved:
+            dead.append(key)
+    alive = len(arrays) - len(silent) - len(dead)
+    found = f"{alive} of {len(arrays) - len(silent)} weights move the logits" + (f"; not {', '.join(dead[:3])}" if dead else "")
+    return Check("every weight matters", "all move the logits", found, not dead, "small copy")
+
+
+def softmax_invariant(small: Architecture) -> set[str]:
+    """Biases that add the same to every score of a query, which the softmax takes out again: those of keys that are
+    neither rotated nor normed afterwards, nor compared with a sink, nor capped."""
+    silent = set()
+    for number, block in enumerate(small.blocks()):
+        seen = 0
+        for mixer in sublayers(block):
+            if not isinstance(mixer, (Attention, LatentAttention)):
+                continue
+            seen += 1
+            prefix = f"layers.{number}.attn" + (str(seen) if seen > 1 else "")
+            if isinstance(mixer, LatentAttention):
+                if "kv_b" in mixer.bias:
+                    silent.add(f"{prefix}.k_b.bias")
+                if "kv_a" in mixer.bias and mixer.rope is None:
+                    silent.add(f"{prefix}.k_rope.bias")
+                continue
+            if mixer.rope is not None or mixer.sinks or mixer.softcap is not None or mixer.clip is not None:
+                continue
+            if mixer.qk_norm is None and not mixer.k_eq_v:
+                silent.add(f"{prefix}.k.bias")
+            silent.add(f"{prefix}.k_norm.bias")
+    return silent

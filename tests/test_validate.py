@@ -1,0 +1,34 @@
+"""Analysis equals witness, on random architectures over all features at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gptcalc.architecture import build
+from gptcalc.validate import full_size, real_run
+from tests.strategies import documents
+
+
+def agrees(document: dict[str, Any]) -> None:
+    model = build(document)
+    failed = [check for check in (*full_size(model), *real_run(model)) if not check.ok]
+    assert not failed, failed
+
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@given(documents())
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+def test_analysis_equals_witness(document: dict[str, Any]) -> None:
+    agrees(document)
+
+
+@pytest.mark.heavy
+@given(documents())
+@settings(max_examples=30_000, deadline=None, suppress_health_check=SLOW)
+def test_analysis_equals_witness_at_length(document: dict[str, Any]) -> None:
+    agrees(document)
