@@ -33,18 +33,6 @@ GEMMA = LLAMA.but(
         "embedding": {"scale": "sqrt(d)"},
         "bias": sites(attn="attention_bias"),
     },
-    defaults={
-        "vocab_size": 256000,
-        "hidden_size": 3072,
-        "intermediate_size": 24576,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 16,
-        "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "max_position_embeddings": 8192,
-        "tie_word_embeddings": True,
-    },
 )
 
 GEMMA2 = GEMMA.but(
@@ -55,39 +43,22 @@ GEMMA2 = GEMMA.but(
         "local": {"like": "attn", "window": size("sliding_window")},
         "softcap": number("final_logit_softcapping"),
     },
-    defaults={
-        "hidden_size": 2304,
-        "intermediate_size": 9216,
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "query_pre_attn_scalar": 256,
-        "sliding_window": 4096,
-        "final_logit_softcapping": 30.0,
-        "attn_logit_softcapping": 50.0,
-    },
     only={"use_bidirectional_attention": False},
     irrelevant=("cache_implementation", "sliding_window_pattern"),
     names=SANDWICH_NAMES,
 )
 
 GEMMA3 = GEMMA2.but(
+    defaults={"sliding_window_pattern": 6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
     document={
         "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
-        "rope": rope(default=1e6),
+        "rope": rope(),
         "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping"), "qk_norm": "head"},
         "local": {
             "like": "attn",
             "window": size("sliding_window"),
             "rope": rope("rope_local_base_freq", layer_type=SLIDING, scaled=False),
         },
-    },
-    defaults={
-        "vocab_size": 262208,
-        "max_position_embeddings": 131072,
-        "sliding_window_pattern": 6,
-        "final_logit_softcapping": None,
-        "attn_logit_softcapping": None,
     },
 )
 

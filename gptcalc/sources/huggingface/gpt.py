@@ -51,16 +51,6 @@ GPT2 = Reader(
         "mlp": activation("activation_function", gated=False),
         "bias": "all",
     },
-    defaults={
-        "vocab_size": 50257,
-        "n_positions": 1024,
-        "n_embd": 768,
-        "n_layer": 12,
-        "n_head": 12,
-        "activation_function": "gelu_new",
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": True,
-    },
     only={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
     irrelevant=frozenset({"n_ctx", "reorder_and_upcast_attn", "scale_attention_softmax_in_fp32"}),
     names={
@@ -74,14 +64,12 @@ GPT2 = Reader(
 
 GPT1 = GPT2.but(
     document={"norm_at": "post", "final_norm": False, "mlp": choice("afn", gelu="gelu_tanh", relu="relu", silu="silu")},
-    defaults={"vocab_size": 40478, "n_positions": 512, "afn": "gelu"},
     irrelevant=("predict_special_tokens", "n_special"),
     names={"embedding.token": "transformer.tokens_embed", "embedding.position": "transformer.positions_embed"},
 )
 
 GPT_BIGCODE = GPT2.but(
     document={"n_kv_heads": when("multi_query", 1)},
-    defaults={"activation_function": "gelu_pytorch_tanh", "multi_query": True},
     irrelevant=("num_key_value_heads", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache"),
     names=in_layers(
         "transformer.h.{l}.",
@@ -113,6 +101,7 @@ def neo_layers(fields: Fields, n: int) -> Sequence[str]:
 
 
 GPT_NEO = GPT2.but(
+    defaults={"attention_types": [[["global", "local"], 12]]},
     document={
         "d": size("hidden_size"),
         "c": size("max_position_embeddings"),
@@ -123,14 +112,6 @@ GPT_NEO = GPT2.but(
         "bias": ["out", "mlp"],
         "attn": {"scale": 1.0},
         "local": {"like": "attn", "window": size("window_size")},
-    },
-    defaults={
-        "max_position_embeddings": 2048,
-        "hidden_size": 2048,
-        "num_layers": 24,
-        "num_heads": 16,
-        "window_size": 256,
-        "attention_types": [[["global", "local"], 12]],
     },
     names=in_layers(
         "transformer.h.{l}.",
@@ -172,19 +153,6 @@ OPT = Reader(
             "offset": 2,
         },
     },
-    defaults={
-        "vocab_size": 50272,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "ffn_dim": 3072,
-        "max_position_embeddings": 2048,
-        "num_attention_heads": 12,
-        "do_layer_norm_before": True,
-        "enable_bias": True,
-        "layer_norm_elementwise_affine": True,
-        "activation_function": "relu",
-        "tie_word_embeddings": True,
-    },
     names={
         "embedding.token": "model.decoder.embed_tokens",
         "embedding.position": "model.decoder.embed_positions",
@@ -219,15 +187,6 @@ GPTJ = GPT2.but(
         "rope": rope(fraction=None, channels="rotary_dim", pairing="adjacent"),
         "bias": ["mlp", "head"],
     },
-    defaults={
-        "vocab_size": 50400,
-        "n_positions": 2048,
-        "n_embd": 4096,
-        "n_layer": 28,
-        "n_head": 16,
-        "rotary_dim": 64,
-        "tie_word_embeddings": False,
-    },
     only={"rotary": True},
     names=in_layers(
         "transformer.h.{l}.",
@@ -260,6 +219,7 @@ _neox_block: Names = {
 }
 
 GPT_NEOX = Reader(
+    defaults={"rotary_pct": 0.25},
     document={
         "d": size("hidden_size"),
         "v": size("vocab_size"),
@@ -274,20 +234,6 @@ GPT_NEOX = Reader(
         "parallel_norm": "separate",
         "mlp": activation("hidden_act", gated=False),
         "bias": sites(attn="attention_bias", mlp=True),
-    },
-    defaults={
-        "vocab_size": 50432,
-        "hidden_size": 6144,
-        "intermediate_size": 24576,
-        "num_hidden_layers": 44,
-        "num_attention_heads": 64,
-        "max_position_embeddings": 2048,
-        "hidden_act": "gelu",
-        "layer_norm_eps": 1e-5,
-        "rotary_pct": 0.25,
-        "use_parallel_residual": True,
-        "attention_bias": True,
-        "tie_word_embeddings": False,
     },
     names={
         "embedding.token": "gpt_neox.embed_in",
@@ -319,6 +265,7 @@ _plain: Names = {
 }
 
 PHI = GPT_NEOX.but(
+    defaults={"partial_rotary_factor": 0.5},
     document={
         "n_kv_heads": optional("num_key_value_heads"),
         "layers": "n*attn|mlp",
@@ -327,36 +274,17 @@ PHI = GPT_NEOX.but(
         "bias": ["attn", "mlp", "head"],
         "attn": {"qk_norm": when("qk_layernorm", "head")},
     },
-    defaults={
-        "vocab_size": 51200,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 32,
-        "hidden_act": "gelu_new",
-        "partial_rotary_factor": 0.5,
-    },
     names={**_plain, **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"})},
 )
 
 PERSIMMON = GPT_NEOX.but(
+    defaults={"partial_rotary_factor": 0.5},
     document={
         "layers": "n*attn+mlp",
         "parallel_norm": None,
         "rope": rope(),
         "bias": "all",
         "attn": {"qk_norm": when("qk_layernorm", "head")},
-    },
-    defaults={
-        "vocab_size": 262144,
-        "hidden_size": 4096,
-        "intermediate_size": 16384,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 64,
-        "max_position_embeddings": 16384,
-        "hidden_act": "relu2",
-        "partial_rotary_factor": 0.5,
-        "qk_layernorm": True,
     },
     irrelevant=("num_key_value_heads",),
     names={
@@ -373,6 +301,7 @@ PERSIMMON = GPT_NEOX.but(
 )
 
 STABLELM = GPT_NEOX.but(
+    defaults={"partial_rotary_factor": 0.25},
     document={
         "n_kv_heads": optional("num_key_value_heads"),
         "layers": when("use_parallel_residual", "n*attn|mlp", "n*attn+mlp"),
@@ -381,19 +310,6 @@ STABLELM = GPT_NEOX.but(
         "mlp": activation("hidden_act", gated=True),
         "bias": sites(qkv="use_qkv_bias"),
         "attn": {"qk_norm": when("qk_layernorm", {"over": "each", "bias": False})},
-    },
-    defaults={
-        "vocab_size": 50304,
-        "hidden_size": 2560,
-        "intermediate_size": 6912,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "max_position_embeddings": 4096,
-        "hidden_act": "silu",
-        "partial_rotary_factor": 0.25,
-        "use_qkv_bias": False,
-        "use_parallel_residual": False,
-        "attention_bias": False,
     },
     names={
         **_plain,
@@ -421,19 +337,6 @@ STARCODER2 = GPT_NEOX.but(
         "norm": layernorm("norm_epsilon"),
         "bias": when("use_bias", "all"),
         "attn": {"window": optional("sliding_window")},
-    },
-    defaults={
-        "vocab_size": 49152,
-        "hidden_size": 3072,
-        "intermediate_size": 12288,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 24,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 4096,
-        "hidden_act": "gelu_pytorch_tanh",
-        "norm_epsilon": 1e-5,
-        "use_bias": True,
-        "tie_word_embeddings": True,
     },
     only={"norm_type": "layer_norm", "mlp_type": "default"},
     names={
@@ -482,19 +385,6 @@ FALCON = Reader(
         "mlp": activation("activation", gated=False),
         "bias": when("bias", "all"),
     },
-    defaults={
-        "vocab_size": 65024,
-        "hidden_size": 4544,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 71,
-        "max_position_embeddings": 2048,
-        "activation": "gelu",
-        "layer_norm_epsilon": 1e-5,
-        "multi_query": True,
-        "parallel_attn": True,
-        "new_decoder_architecture": False,
-        "tie_word_embeddings": True,
-    },
     only={"apply_residual_connection_post_layernorm": False},
     names={
         "embedding.token": "transformer.word_embeddings",
@@ -516,11 +406,12 @@ FALCON = Reader(
 )
 
 #: Falcon's first names: the 40B model's layout had no flag of its own
-REFINED_WEB = FALCON.but(defaults={"new_decoder_architecture": True, "n_head_kv": 8})
+REFINED_WEB = FALCON.but(defaults={"new_decoder_architecture": True}, like="falcon")
 
 # --- ALiBi ------------------------------------------------------------------------------------------------------------
 
 BLOOM = Reader(
+    defaults={"seq_length": 2048},  # the class has no such field; all published models were trained at this length
     document={
         "d": size("hidden_size", "n_embed"),
         "v": size("vocab_size"),
@@ -533,15 +424,6 @@ BLOOM = Reader(
         "mlp": "gelu_tanh",
         "bias": "all",
         "embedding": {"norm": True},
-    },
-    defaults={
-        "vocab_size": 250880,
-        "hidden_size": 64,
-        "n_layer": 2,
-        "n_head": 8,
-        "seq_length": 2048,  # the class has no such field; all published models were trained at this length
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": True,
     },
     only={"apply_residual_connection_post_layernorm": False},
     irrelevant=frozenset(
@@ -582,6 +464,7 @@ def mpt_kv_heads(fields: Fields) -> int | None:
 _biased = Hole(lambda f: not f.flag("no_bias"))
 
 MPT = Reader(
+    defaults={"attn_config.alibi": True, "attn_config.attn_type": "multihead_attention"},
     document={
         "d": size("d_model"),
         "v": size("vocab_size"),
@@ -602,20 +485,6 @@ MPT = Reader(
             "scale": number("attn_config.softmax_scale"),
             "qk_norm": when("attn_config.qk_ln", "full"),
         },
-    },
-    defaults={
-        "d_model": 2048,
-        "n_heads": 16,
-        "n_layers": 24,
-        "expansion_ratio": 4,
-        "max_seq_len": 2048,
-        "vocab_size": 50368,
-        "layer_norm_epsilon": 1e-5,
-        "learned_pos_emb": True,
-        "attn_config.alibi": True,
-        "attn_config.attn_type": "multihead_attention",
-        "no_bias": True,
-        "tie_word_embeddings": True,
     },
     only={
         "embedding_fraction": (1, 1.0),
@@ -672,10 +541,10 @@ READERS: dict[str, Reader] = {
     "phi": PHI,
     "persimmon": PERSIMMON,
     "stablelm": STABLELM,
-    "stablelm_epoch": STABLELM,
+    "stablelm_epoch": STABLELM.but(like="stablelm"),
     "starcoder2": STARCODER2,
     "falcon": FALCON,
-    "RefinedWebModel": FALCON,
+    "RefinedWebModel": FALCON.but(like="falcon"),
     "RefinedWeb": REFINED_WEB,
     "bloom": BLOOM,
     "mpt": MPT,

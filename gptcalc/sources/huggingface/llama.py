@@ -47,40 +47,15 @@ LLAMA = Reader(
         "mlp": activation("hidden_act", gated=True),
         "bias": sites(attn="attention_bias", mlp="mlp_bias"),
     },
-    defaults={
-        "vocab_size": 32000,
-        "hidden_size": 4096,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "max_position_embeddings": 2048,
-        "rms_norm_eps": 1e-6,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-    },
     names=NAMES,
 )
 
 MISTRAL = LLAMA.but(
     document={"attn": {"window": optional("sliding_window")}},
-    defaults={
-        "intermediate_size": 14336,
-        "num_key_value_heads": 8,
-        "max_position_embeddings": 131072,
-        "sliding_window": 4096,
-    },
 )
 
 PHI3 = LLAMA.but(
     document={"attn": {"window": optional("sliding_window")}},
-    defaults={
-        "vocab_size": 32064,
-        "hidden_size": 3072,
-        "intermediate_size": 8192,
-        "max_position_embeddings": 4096,
-        "original_max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-5,
-    },
     names=in_layers(PREFIX, {**fused("self_attn.qkv_proj", QKV), **fused("mlp.gate_up_proj", GATE_UP)}),
 )
 

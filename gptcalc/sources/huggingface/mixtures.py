@@ -7,7 +7,6 @@ from typing import Any
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, activation, number, optional, sites, size
-from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, bare, in_layers
 
 
@@ -63,23 +62,21 @@ MIXTRAL = LLAMA.but(
         "layers": stack("attn", "moe"),
         "attn": {"window": optional("sliding_window")},
         "moe": {"n_experts": size("num_local_experts", "num_experts"), "top_k": size("num_experts_per_tok")},
-        "rope": rope(default=1e6),
-    },
-    defaults={
-        "intermediate_size": 14336,
-        "num_key_value_heads": 8,
-        "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-5,
-        "num_local_experts": 8,
-        "num_experts_per_tok": 2,
     },
     names=MIXTRAL_NAMES,
 )
 
 GPT_OSS = LLAMA.but(
+    defaults={
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "truncate": False,
+            "original_max_position_embeddings": 4096,
+        }
+    },
     document={
         "layers": stack(listed("layer_types", {FULL: "attn", SLIDING: "local"}, every(2, "attn", "local")), "moe"),
-        "rope": rope(default=150000.0),
         "mlp": activation("hidden_act", gated=True),
         "bias": sites(attn="attention_bias", experts__router=True),
         "attn": {"sinks": True},
@@ -90,28 +87,6 @@ GPT_OSS = LLAMA.but(
             "activation": "swiglu_oai",
             "clamp": number("swiglu_limit"),
             "router": "topk_softmax",
-        },
-    },
-    defaults={
-        "vocab_size": 201088,
-        "hidden_size": 2880,
-        "intermediate_size": 2880,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-        "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-5,
-        "sliding_window": 128,
-        "num_local_experts": 128,
-        "num_experts_per_tok": 4,
-        "swiglu_limit": 7.0,
-        "attention_bias": True,
-        "rope_parameters": {
-            "rope_type": "yarn",
-            "factor": 32.0,
-            "truncate": False,
-            "original_max_position_embeddings": 4096,
         },
     },
     only={"swiglu_alpha": 1.702, "initial_context_length": 4096},

@@ -34,20 +34,11 @@ QWEN2 = LLAMA.but(
         "bias": "qkv",
         "local": {"like": "attn", "window": size("sliding_window")},
     },
-    defaults={
-        "vocab_size": 151936,
-        "intermediate_size": 22016,
-        "max_position_embeddings": 32768,
-        "use_sliding_window": False,
-        "sliding_window": 4096,
-        "max_window_layers": 28,
-    },
     irrelevant=("use_sliding_window", "max_window_layers"),
 )
 
 QWEN3 = QWEN2.but(
     document={"bias": sites(attn="attention_bias"), "attn": {"qk_norm": "head"}},
-    defaults={"head_dim": 128},
 )
 
 _sparse: dict[str, Any] = {
@@ -70,18 +61,6 @@ QWEN3_MOE = QWEN3.but(
         "attn": {"qk_norm": "head", "window": Hole(everywhere)},
         "local": None,
         "moe": _sparse,
-    },
-    defaults={
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "num_hidden_layers": 24,
-        "num_key_value_heads": 4,
-        "head_dim": None,
-        "decoder_sparse_step": 1,
-        "moe_intermediate_size": 768,
-        "num_experts_per_tok": 8,
-        "num_experts": 128,
-        "norm_topk_prob": False,
     },
     names=EXPERT_NAMES,
 )

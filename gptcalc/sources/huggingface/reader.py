@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from gptcalc.architecture import KINDS
 from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
 from gptcalc.sources.huggingface.tensors import Names
 
@@ -255,7 +256,8 @@ class Reader:
     """How the config.json files of one model_type are read, and what their tensors are called.
 
     document: a document with holes, of which sections that no layer uses are left out.
-    defaults: what the model's class assumes for absent fields.
+    defaults: what holds for absent fields beyond the defaults of the class.
+    like: the model_type whose class has the defaults, where it isn't the model_type itself.
     only: fields with one understood value; another value is refused.
     irrelevant: fields beyond the common ones that change neither the architecture nor a count, or that say again what
         a field says that was read.
@@ -268,6 +270,7 @@ class Reader:
     only: Mapping[str, Any] = field(default_factory=dict)
     irrelevant: frozenset[str] = frozenset()
     nested: tuple[str, ...] = ()
+    like: str | None = None
 
     def but(
         self,
@@ -276,6 +279,7 @@ class Reader:
         names: Names | None = None,
         only: Mapping[str, Any] | None = None,
         irrelevant: Iterable[str] = (),
+        like: str | None = None,
     ) -> Reader:
         """This reader with differences; a document key set to None goes away, and so does a field of `only`."""
         merged = {**self.document, **(document or {})}
@@ -286,6 +290,7 @@ class Reader:
             only={**self.only, **(only or {})},
             irrelevant=self.irrelevant | frozenset(irrelevant),
             nested=self.nested,
+            like=like,
         )
 
     def fields(self, config: Mapping[str, Any], model_type: str, within: str = "") -> Fields:
@@ -298,7 +303,7 @@ class Reader:
                 flat |= {f"{key}.{inner}": item for inner, item in value.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
-        return Fields(flat, self.defaults, model_type, within)
+        return Fields(flat, {**class_defaults(self.like or model_type), **self.defaults}, model_type, within)
 
     def fill(self, fields: Fields) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
         """The document of a config, and the fields that each of its top-level keys was read from."""

@@ -13,6 +13,8 @@ from gptcalc.sources.huggingface.reader import Fields, Hole, shown
 ONE_KIND = frozenset({"su", "longrope", "yarn", "default", "mrope"})
 KINDS_OF_LAYER = (FULL, SLIDING, CHUNKED, "linear_attention")
 
+THETA = 10000  # where neither the config nor the class says otherwise
+
 #: what the scaling objects of configs say beside a scaling: read elsewhere, or of no consequence
 BESIDE = frozenset({
     "type", "rope_type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved",
@@ -28,15 +30,15 @@ def rope(
     channels: str | None = None,
     pairing: Literal["half", "adjacent"] | Hole = "half",
     scaled: bool = True,
-    default: float = 10000.0,
 ) -> Hole:
     """The rotation of one kind of layer.
 
-    theta, fraction, channels: the config's fields for them (or a constant); `default` is theta where nothing says it.
+    theta, fraction, channels: the config's fields for them (or a constant).
     scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
     """
 
     def read(fields: Fields) -> dict[str, Any] | None:
+        fields.get("original_max_position_embeddings")
         own = parameters(fields, layer_type, scaled)
         if own is None:
             return None
@@ -48,7 +50,7 @@ def rope(
         part = own.get("partial_rotary_factor", outer)
         turning = fields.size(channels, least=0) if channels else None
         return {
-            "theta": positive(base if base is not None else default, f"{fields.within}rope_theta"),
+            "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
             "fraction": None if part is None or turning else positive(part, f"{fields.within}partial_rotary_factor"),
             "channels": turning,
             "pairing": pairing.read(fields) if isinstance(pairing, Hole) else pairing,
