@@ -1,10 +1,13 @@
-"""Data types: how many bytes a row of numbers takes."""
+"""Data types: how many bytes a row of numbers takes, and a matrix as a quantiser stores it.
+
+Sizes are exact: scales, zero points and rounding up to whole blocks included.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from gptcalc.errors import InputError, did_you_mean
+from gptcalc.errors import InputError, did_you_mean, printable
 
 
 class DType(NamedTuple):
@@ -19,28 +22,151 @@ class DType(NamedTuple):
         return -(-elements // self.block) * self.block_bytes
 
 
+FP32 = DType("fp32", 1, 4)
+BF16 = DType("bf16", 1, 2)
+FP16 = DType("fp16", 1, 2)
+FP8 = DType("fp8", 1, 1)
+INT8 = DType("int8", 1, 1)
+INT4 = DType("int4", 2, 1)
+#: OCP Microscaling (MX) 1.0: 32 numbers of 4 bits and one shared 8-bit exponent
+MXFP4 = DType("mxfp4", 32, 17)
+#: 16 numbers of 4 bits and an fp8 scale
+NVFP4 = DType("nvfp4", 16, 9)
+
+#: ggml's blocks (ggml/src/ggml-common.h): an fp16 scale (with _1 an fp16 minimum) for 32 numbers; the K-quants' blocks
+#: of 256 hold quantised scales of sub-blocks as well
+GGML = {
+    dtype.name: dtype
+    for dtype in (
+        DType("q8_0", 32, 34), DType("q5_0", 32, 22), DType("q5_1", 32, 24), DType("q4_0", 32, 18),
+        DType("q4_1", 32, 20), DType("iq4_nl", 32, 18),
+        DType("q2_k", 256, 84), DType("q3_k", 256, 110), DType("q4_k", 256, 144), DType("q5_k", 256, 176),
+        DType("q6_k", 256, 210),
+    )
+}  # fmt: skip
+
+#: what a cache can be kept in; ggml keeps none in K-quants. Scales of a whole tensor (fp8, int8, int4) are left out
 DTYPES = {
     dtype.name: dtype
     for dtype in (
-        DType("fp32", 1, 4),
-        DType("bf16", 1, 2),
-        DType("fp16", 1, 2),
-        DType("fp8", 1, 1),
-        DType("int8", 1, 1),
-        # ggml's block formats: an fp16 scale (and for _1 an fp16 minimum) for every 32 numbers
-        DType("q8_0", 32, 34),
-        DType("q5_0", 32, 22),
-        DType("q5_1", 32, 24),
-        DType("q4_0", 32, 18),
-        DType("q4_1", 32, 20),
+        FP32, BF16, FP16, FP8, INT8, INT4, MXFP4, NVFP4,
+        *(dtype for dtype in GGML.values() if dtype.block == 32),
     )
-}
+}  # fmt: skip
+
+#: other spellings, as engines and checkpoints have them
+SPELLINGS = {
+    "float32": "fp32", "f32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
+    "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
+}  # fmt: skip
 
 
 def dtype(name: str) -> DType:
     """The data type of this name; InputError where there is none."""
-    try:
-        return DTYPES[name.lower()]
-    except KeyError:
-        hint = did_you_mean(name, DTYPES) or "one of " + ", ".join(DTYPES)
-        raise InputError(f"unknown data type {name!r}", hint, "usage") from None
+    word = name.lower()
+    word = SPELLINGS.get(word, "fp16" if word == "f16" else word)
+    if word not in DTYPES:
+        raise unknown(name, list(DTYPES))
+    return DTYPES[word]
+
+
+def unknown(name: str, known: list[str]) -> InputError:
+    hint = did_you_mean(name, known) or "one of " + ", ".join(known)
+    return InputError(f"unknown data type {printable(name)!r}", hint, "usage")
+
+
+# --- matrices as quantisers store them --------------------------------------------------------------------------------
+
+
+class Packing(NamedTuple):
+    """A matrix of inputs × outputs: its numbers, and the scales that groups of them share."""
+
+    element: DType
+    scale_bits: int = 0  # a group's scale, and its zero point where there is one
+    group: int | None = None  # inputs that share a scale; None: all
+    group_outputs: int | None = 1  # outputs that share a scale; None: all
+    flat: bool = False  # groups run through the matrix as one row
+    nested: int | None = None  # the scales are quantised in groups of so many, each with an fp32 scale
+    per_input: int = 0  # bytes an input channel
+    per_matrix: int = 0  # bytes a matrix
+
+    def bytes(self, inputs: int, outputs: int) -> int:
+        """Everything that is stored for one matrix."""
+        if self.flat:
+            inputs, outputs = inputs * outputs, 1
+        groups = -(-inputs // (self.group or inputs)) * -(-outputs // (self.group_outputs or outputs))
+        numbers = outputs * self.element.row_bytes(inputs)
+        scales = -(-groups * self.scale_bits // 8)
+        if self.nested:
+            scales += -(-groups // self.nested) * FP32.block_bytes
+        return numbers + scales + (0 if self.flat else inputs * self.per_input) + self.per_matrix
+
+
+class Format(NamedTuple):
+    """How a model's weights are stored: which matrices are packed and how; the rest stays `wide`.
+
+    `linear`: all matrices but the embedding, the output, routers and gates with one output.
+    `experts`: the experts' matrices only.
+    """
+
+    name: str
+    packed: Literal["none", "linear", "experts"]
+    packing: Packing
+    wide: DType = BF16
+
+
+#: bitsandbytes' QuantState: the table of nf4's 16 values; of the 256 values of a nested scale, and its offset
+NF4_TABLE = 16 * FP32.block_bytes
+NESTED_TABLE = (256 + 1) * FP32.block_bytes
+
+
+def grouped_int4(name: str, group: int = 128, symmetric: bool = False, order: bool = False) -> Format:
+    """int4 with an fp16 scale, and unless symmetric a 4-bit zero point, for each group of inputs.
+
+    As AutoAWQ stores it; AutoGPTQ adds the activation order, an int32 an input channel (g_idx).
+    """
+    packing = Packing(INT4, 16 if symmetric else 16 + 4, group, per_input=4 if order else 0)
+    return Format(name, "linear", packing)
+
+
+FORMATS = {
+    format.name: format
+    for format in (
+        Format("fp32", "none", Packing(FP32), FP32),
+        Format("bf16", "none", Packing(BF16), BF16),
+        Format("fp16", "none", Packing(FP16), FP16),
+        # one fp32 scale a matrix (compressed-tensors, strategy tensor)
+        Format("fp8", "linear", Packing(FP8, 32, None, None)),
+        # one fp32 scale for 128 × 128 (DeepSeek-V3's weight_scale_inv)
+        Format("fp8-block", "linear", Packing(FP8, 32, 128, 128)),
+        # one 16-bit scale an output channel (compressed-tensors, strategy channel)
+        Format("int8", "linear", Packing(INT8, 16)),
+        grouped_int4("int4"),
+        grouped_int4("awq"),
+        grouped_int4("gptq", order=True),
+        # QLoRA (arXiv:2305.14314, §3): blocks of 64 with an fp32 absmax; doubly quantised to 8 bits in blocks of 256
+        Format("nf4", "linear", Packing(INT4, 32, 64, flat=True, per_matrix=NF4_TABLE)),
+        Format("nf4-double", "linear",
+               Packing(INT4, 8, 64, flat=True, nested=256, per_matrix=NF4_TABLE + NESTED_TABLE)),
+        # as gpt-oss ships: experts only
+        Format("mxfp4", "experts", Packing(MXFP4)),
+        # ModelOpt: beside the blocks' scales an fp32 scale of the weight and one of the input
+        Format("nvfp4", "linear", Packing(NVFP4, per_matrix=2 * FP32.block_bytes)),
+    )
+}  # fmt: skip
+
+MAX_GROUP = 2**20
+
+
+def weight_format(name: str) -> Format | None:
+    """The format of this name; int4, gptq and awq also with a group: int4:32, gptq:64:sym. None: not one of these."""
+    word, *options = name.lower().split(":")
+    word = SPELLINGS.get(word, word)
+    if not options:
+        return FORMATS.get(word)
+    if word not in ("int4", "gptq", "awq"):
+        raise InputError(f"{printable(name)!r}: only int4, gptq and awq take a group", kind="usage")
+    group, *more = options
+    if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or more not in ([], ["sym"]):
+        raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128 or {word}:128:sym", "usage")
+    return grouped_int4(name.lower(), int(group), bool(more), word == "gptq")

@@ -1,0 +1,164 @@
+"""The types that llama.cpp's quantiser gives to each tensor of a model.
+
+From llama.cpp, src/llama-quant.cpp: llama_tensor_get_type_impl (the mix), tensor_allows_quantization (what stays),
+tensor_type_fallback (rows that don't divide into blocks), init_quantize_state_counters (how layers are numbered); and
+from its converter (what is stored in F32). As quantised without an importance matrix. Left out: the exceptions for
+Falcon, and files in which one matrix holds Q, K and V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, LatentAttention, sublayers
+from gptcalc.dtypes import BF16, FP16, FP32, GGML, DType
+
+Q8_0, Q5_0, Q5_1, Q4_0 = GGML["q8_0"], GGML["q5_0"], GGML["q5_1"], GGML["q4_0"]
+Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = (GGML[f"q{bits}_k"] for bits in (2, 3, 4, 5, 6))
+
+#: each mix and the type that it gives to a matrix without a rule of its own
+MIXES = {
+    "f16": FP16, "gguf-bf16": BF16, "q8_0": Q8_0, "q6_k": Q6_K, "q5_k_m": Q5_K, "q5_k_s": Q5_K, "q4_k_m": Q4_K,
+    "q4_k_s": Q4_K, "q4_0": Q4_0, "q3_k_m": Q3_K, "q2_k": Q2_K,
+}  # fmt: skip
+
+#: a type whose blocks don't divide a row gives way to one with smaller blocks
+FALLBACK = {Q2_K: Q4_0, Q3_K: Q4_0, Q4_K: Q5_0, Q5_K: Q5_1, Q6_K: Q8_0}
+
+
+class Traits(NamedTuple):
+    """What the rules ask of a model."""
+
+    n_layers: int
+    n_experts: int
+    heads_per_kv_head: int
+    tied: bool
+
+    @property
+    def is_70b(self) -> bool:
+        """How llama.cpp knows Llama 2's 70B, for which V is small: 80 layers, fewer KV heads than heads."""
+        return self.n_layers == 80 and self.heads_per_kv_head > 1
+
+
+def traits(architecture: Architecture) -> Traits:
+    n_experts, ratio = 0, 1
+    for block, _ in architecture.groups():
+        for mixer in sublayers(block):
+            match mixer:
+                case Experts(n_experts=n) | Attention(experts=AttentionExperts(n_experts=n)):
+                    n_experts = n_experts or n
+                case Attention() if ratio == 1:
+                    ratio = mixer.n_heads // mixer.n_kv_heads
+                case LatentAttention():
+                    pass
+    return Traits(architecture.n_layers, n_experts, ratio, architecture.head.tying)
+
+
+def role(key: str) -> str:
+    """What a tensor is to the rules: embedding, output, v, k, attn_out, down, kept (F32), model_projection or other."""
+    if key in ("embedding.token", "ple.token"):
+        return "embedding"
+    if key == "head.weight":
+        return "output"
+    if key == "ple.projection":
+        return "model_projection"
+    prefix, _, name = key.rpartition(".")
+    kind = prefix.partition(".")[0].rstrip("0123456789")
+    if name == "router" or key == "embedding.position":
+        return "kept"
+    if kind == "attn" and prefix.count(".") == 0:
+        return {"v": "v", "k": "k", "out": "attn_out"}.get(name, "other")
+    return "down" if name == "down" and kind in ("mlp", "moe") else "other"
+
+
+#: roles whose type depends on the layer
+BY_LAYER = frozenset({"v", "down"})
+
+
+def more_bits(i: int, n: int) -> bool:
+    """The first and last eighth of the layers, and every third between."""
+    return i < n // 8 or i >= 7 * n // 8 or (i - n // 8) % 3 == 2
+
+
+def tensor_type(mix: str, role: str, row: int, model: Traits, i: int = 0, n: int = 1) -> DType:
+    """The type of a matrix with rows of `row` numbers, the i-th of n of its role."""
+    default = MIXES[mix]
+    if role == "kept":
+        return FP32
+    if default.block == 1:
+        return default
+    if role == "model_projection":
+        return FP16
+    chosen = _chosen(mix, role, row, model, i, n)
+    if row % chosen.block:
+        chosen = FALLBACK.get(chosen, FP16)
+    return chosen if row % chosen.block == 0 else FP16
+
+
+def _chosen(mix: str, role: str, row: int, model: Traits, i: int, n: int) -> DType:
+    default = MIXES[mix]
+    if role == "output" or (role == "embedding" and model.tied):
+        return Q8_0 if row % default.block or default == Q8_0 else Q6_K
+    if role == "v":
+        return _v(mix, model, i, n)
+    if role == "k":
+        return Q8_0 if model.n_experts == 8 else default
+    if role == "down":
+        return _down(mix, i, n)
+    if role == "attn_out":
+        if model.n_experts == 8:
+            return Q5_K if mix in ("q2_k", "q3_k_m", "q4_k_s", "q4_k_m") else default
+        return {"q2_k": Q3_K, "q3_k_m": Q4_K}.get(mix, default)
+    return default
+
+
+def _v(mix: str, model: Traits, i: int, n: int) -> DType:
+    chosen = MIXES[mix]
+    if model.n_experts == 8:
+        return Q8_0
+    if mix == "q2_k":
+        chosen = Q4_K if model.heads_per_kv_head >= 4 else Q3_K
+    elif mix == "q3_k_m":
+        chosen = Q5_K if i < 2 else Q4_K
+    elif mix in ("q4_k_m", "q5_k_m") and more_bits(i, n):
+        chosen = Q6_K
+    elif mix == "q4_k_s" and i < 4:
+        chosen = Q5_K
+    return Q5_K if model.is_70b and chosen in (Q3_K, Q4_K) else chosen
+
+
+def _down(mix: str, i: int, n: int) -> DType:
+    if mix == "q2_k":
+        return Q3_K
+    if mix == "q3_k_m":
+        return Q5_K if i < n // 16 else Q4_K
+    if mix in ("q4_k_m", "q5_k_m") and more_bits(i, n):
+        return Q6_K
+    if mix == "q4_k_s" and i < n // 8:
+        return Q5_K
+    return MIXES[mix]
+
+
+class Place(NamedTuple):
+    """One tensor of a layer whose type depends on where it stands: the i-th of n of its role."""
+
+    layer: int
+    key: str
+    i: int
+    n: int
+
+
+def places(layers: list[list[str]], model: Traits) -> Iterator[Place]:
+    """Where the tensors in BY_LAYER stand, given their keys layer by layer.
+
+    V is counted; the down projections are counted in dense models and go by their layer where there are experts.
+    """
+    values = sum(role(key) == "v" for keys in layers for key in keys)
+    seen = {"v": 0, "down": 0}
+    for layer, keys in enumerate(layers):
+        for key in keys:
+            kind = role(key)
+            i = layer if kind == "down" and model.n_experts > 1 else seen[kind]
+            yield Place(layer, key, i, values if kind == "v" else model.n_layers)
+            seen[kind] += 1
