@@ -20,6 +20,7 @@ from gptcalc.analysis.flops import flops
 from gptcalc.analysis.params import Entry, ledger, params
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
 from gptcalc.equations import equations
+from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
@@ -63,7 +64,7 @@ def _equal(name: str, expected: Any, found: Any, witness: str) -> Check:
     return Check(name, expected, found, expected == found, witness)
 
 
-# --- the full-size model, without data ---------------------------------------------------------------------------------
+# --- the full-size model, without data ----------------------------------------------------------------------------
 
 
 def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Iterator[Check]:
@@ -121,7 +122,7 @@ def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
             yield f"layers.{number}.{entry.tensor.weight.key}", entry
 
 
-# --- a small copy, for real ---------------------------------------------------------------------------------------------
+# --- a small copy, for real ----------------------------------------------------------------------------------------
 
 
 def small_copy(architecture: Architecture) -> Iterator[Check]:
@@ -173,8 +174,8 @@ def _decoding(
     small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array
 ) -> Iterator[Check]:
     """Token by token through the cache: the same logits, the cache and the FLOPs that the analysis says."""
-    cache = "expanded" if form == "expanded" else "latent"
-    mla = "expanded" if form == "expanded" else "absorbed"
+    cache: CacheForm = "expanded" if form == "expanded" else "latent"
+    mla: Form = "expanded" if form == "expanded" else "absorbed"
     label = f", {mla} form" if _is_latent(small) else ""
     model = Model(small, dtype=np.float64, latent=form)
     stepped = [model.prefill(tokens[:first]).logits[0, -1]]
@@ -214,7 +215,9 @@ def _liveness(small: Architecture, arrays: dict[str, Array], tokens: Array, logi
         if not moved:
             dead.append(key)
     alive = len(arrays) - len(silent) - len(dead)
-    found = f"{alive} of {len(arrays) - len(silent)} weights move the logits" + (f"; not {', '.join(dead[:3])}" if dead else "")
+    found = f"{alive} of {len(arrays) - len(silent)} weights move the logits"
+    if dead:
+        found += f"; not {', '.join(dead[:3])}"
     return Check("every weight matters", "all move the logits", found, not dead, "small copy")
 
 

@@ -42,6 +42,8 @@ from gptcalc.reference.step import LatentForm, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
 
+PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -96,7 +98,7 @@ class Model:
         attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
         the MTP modules, on these tokens alone.
         """
-        step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights.dtype, self.latent)
+        step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights, self.latent)
         if attention:
             step.attention = []
         embedded = x = self._embed(step)
@@ -198,7 +200,7 @@ class Model:
             if step.new <= ahead:
                 break
             w = self.weights.at(f"mtp.{k}")
-            part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights.dtype, self.latent)
+            part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
             e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
             h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))
             x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)
@@ -246,13 +248,17 @@ class BlockRun:
         assert sum_of_units is not None
         if part.out_norm is not None:
             sum_of_units = normed(sum_of_units, part.out_norm, w.at("out_norm"))
+        self.step.tally.added(f"{self.w.prefix}residual", x, sum_of_units)
         return x + sum_of_units
 
     def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
         """The stream after a sublayer with a residual of its own."""
         if mixer.norm_at != "post":
-            return x + self.branch(mixer, x, read)
+            y = self.branch(mixer, x, read)
+            self.step.tally.added(f"{self.step.place}residual", x, y)
+            return x + y
         y, w = self.mix(mixer, read, x)
+        self.step.tally.added(f"{self.step.place}residual", x, y)
         y = x + (y if mixer.residual_scale == 1.0 else y * mixer.residual_scale)
         return y if mixer.norm is None else normed(y, mixer.norm, w.at("post_norm"))
 
@@ -265,21 +271,24 @@ class BlockRun:
 
     def mix(self, mixer: Mixer, read: Array, stream: Array) -> tuple[Array, Weights]:
         """The sublayer's function after the norm in front, and its weights."""
+        w = self.step_into(mixer)
         match mixer:
             case Attention():
-                w = self.named("attn")
                 return attention(mixer, self.front(mixer, read, w), w, self.step), w
             case LatentAttention():
-                w = self.named("attn")
                 return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case Mlp():
-                w = self.named("mlp")
                 return mlp(mixer, self.front(mixer, read, w), w, self.step), w
             case Experts():
-                w = self.named("moe")
                 return experts(mixer, self.front(mixer, read, w), stream, w, self.step), w
             case _:
                 assert_never(mixer)
+
+    def step_into(self, mixer: Mixer) -> Weights:
+        """The weights of the next sublayer, whose name the step takes note of."""
+        w = self.named(PREFIX[type(mixer)])
+        self.step.place = w.prefix
+        return w
 
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -19,17 +19,21 @@ LatentForm: TypeAlias = Literal["auto", "absorbed", "expanded"]
 class Step:
     """T new tokens at positions start … start + T − 1, after those that the cache holds."""
 
-    def __init__(self, tokens: Array, cache: Cache, tally: Tally, context: int, dtype: Any, form: LatentForm) -> None:
+    def __init__(
+        self, tokens: Array, cache: Cache, tally: Tally, context: int, weights: Weights, form: LatentForm
+    ) -> None:
         self.cache = cache
         self.tally = tally
         self.context = context
-        self.dtype = dtype
+        self.dtype = weights.dtype
         self.form = form
         self.start = cache.length
         self.new: int = tokens.shape[1]
         self.length: int = self.start + self.new
         self.tokens = tokens  # (B, T)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
+        self.memory = weights.memory
+        self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.choice: Array | None = None  # the last indexer's choice of keys
@@ -37,7 +41,7 @@ class Step:
         self._masks: dict[tuple[int, int | None, int | None], Array] = {}
 
     def dot(self, a: Array, b: Array, kind: Kind = "weights") -> Array:
-        return self.tally.dot(a, b, kind)
+        return self.tally.dot(a, b, kind, self.memory.latest if kind == "weights" else f"{self.place}{kind}")
 
     def linear(self, x: Array, w: Weights, name: str, n: int, bias: bool = False) -> Array:
         """x · W + b, from x's last axis to n channels."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, Protocol
 
@@ -76,31 +77,44 @@ class MappingStore:
         return array
 
 
+@dataclass
+class Memory:
+    """What all the weights of one model share: everything that was asked for."""
+
+    asked: dict[str, Shape] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    picked: dict[str, int] = field(default_factory=dict)  # of a stack of experts, how many a token uses
+    latest: str = ""
+
+
 class Weights:
     """The weights under one prefix of a store; remembers the shape of everything that was asked for, and the array."""
 
     def __init__(
-        self,
-        store: Store,
-        dtype: DTypeLike = np.float32,
-        prefix: str = "",
-        asked: dict[str, Shape] | None = None,
-        arrays: dict[str, Array] | None = None,
-        picked: dict[str, int] | None = None,
+        self, store: Store, dtype: DTypeLike = np.float32, prefix: str = "", memory: Memory | None = None
     ) -> None:
         self.store = store
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.prefix = prefix
-        self.asked: dict[str, Shape] = {} if asked is None else asked
-        self.arrays: dict[str, Array] = {} if arrays is None else arrays
-        self.picked: dict[str, int] = {} if picked is None else picked  # of a stack of experts, how many a token uses
+        self.memory = memory or Memory()
+
+    @property
+    def asked(self) -> dict[str, Shape]:
+        """Every key that was asked for, with its shape."""
+        return self.memory.asked
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """Every array that was asked for."""
+        return self.memory.arrays
 
     def at(self, name: str) -> Weights:
         """The weights whose keys start with `name.`"""
-        return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.asked, self.arrays, self.picked)
+        return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.memory)
 
     def __call__(self, name: str, *shape: int) -> Array:
         key = self.prefix + name
+        self.memory.latest = key
         if key not in self.arrays:
             self.arrays[key] = self.store.get(key, shape).astype(self.dtype, copy=False)
             self.asked[key] = shape
@@ -111,7 +125,7 @@ class Weights:
     def chosen(self, name: str, index: Array, *shape: int) -> Array:
         """The chosen experts' share of a stack: (n_experts, …) and index (B, T, k) -> (B, T, k, …)."""
         stack = self(name, *shape)
-        self.picked[self.prefix + name] = index.shape[-1]
+        self.memory.picked[self.prefix + name] = index.shape[-1]
         picked: Array = np.take(stack, index, axis=0)
         return picked
 
@@ -119,7 +133,7 @@ class Weights:
     def touched(self) -> int:
         """How many parameters one token's forward pass touched: of every stack of experts those chosen."""
         return sum(
-            prod(shape) if key not in self.picked else prod(shape[1:]) * self.picked[key]
+            prod(shape) if key not in self.memory.picked else prod(shape[1:]) * self.memory.picked[key]
             for key, shape in self.asked.items()
         )
 

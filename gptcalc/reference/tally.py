@@ -7,7 +7,7 @@ stack. Nothing else in this package multiplies and sums, so what the tally holds
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,24 @@ Array: TypeAlias = NDArray[Any]
 Kind: TypeAlias = Literal["weights", "scores", "values"]
 
 
+class Event(NamedTuple):
+    """One product or sum on the way: what met what, and what came out."""
+
+    place: str  # layers.3.attn.q, layers.3.attn scores, …
+    sign: Literal["·", "+"]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    result: tuple[int, ...]
+    flops: int
+    bytes: int  # of the result
+
+
 class Tally:
     """FLOPs so far, by what was multiplied: activations with weights, queries with keys, probabilities with values."""
 
     def __init__(self) -> None:
         self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0}
+        self.events: list[Event] | None = None  # filled, where asked for, with every product and every residual sum
 
     @property
     def total(self) -> int:
@@ -29,10 +42,19 @@ class Tally:
     def clear(self) -> None:
         self.flops = dict.fromkeys(self.flops, 0)
 
-    def dot(self, a: Array, b: Array, kind: Kind = "weights") -> Array:
+    def dot(self, a: Array, b: Array, kind: Kind = "weights", place: str = "") -> Array:
         """The matrix product (..., m, k) · (..., k, n) -> (..., m, n), stacks broadcast."""
         if b.ndim == 2 and a.ndim > 2:  # one product of a tall matrix instead of a stack of small ones
-            return self.dot(a.reshape(-1, a.shape[-1]), b, kind).reshape(*a.shape[:-1], b.shape[-1])
+            return self.dot(a.reshape(-1, a.shape[-1]), b, kind, place).reshape(*a.shape[:-1], b.shape[-1])
         product: Array = np.matmul(a, b)
-        self.flops[kind] += 2 * prod(product.shape) * a.shape[-1]
+        flops = 2 * prod(product.shape) * a.shape[-1]
+        self.flops[kind] += flops
+        if self.events is not None:
+            size = prod(product.shape) * product.dtype.itemsize
+            self.events.append(Event(place or kind, "·", a.shape, b.shape, product.shape, flops, size))
         return product
+
+    def added(self, place: str, a: Array, b: Array) -> None:
+        """Takes note of a residual sum."""
+        if self.events is not None:
+            self.events.append(Event(place, "+", a.shape, b.shape, a.shape, 0, prod(a.shape) * a.dtype.itemsize))

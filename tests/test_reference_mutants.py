@@ -1,0 +1,125 @@
+"""Tests must be seen to fail: deliberate errors in the witness, each noticed by a golden model or a count.
+
+A mutant replaces a piece of a module's source; the golden model named beside it must then be missed by more than the
+golden test allows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from types import FunctionType, ModuleType
+
+import numpy as np
+import pytest
+
+from tests.golden_models import distances
+
+#: the error, the module, what is written, what the mutant writes, the golden model that must notice
+MUTANTS: list[tuple[str, str, str, str, str]] = [
+    ("rotary pairs mixed up", "rope", 'if pairing == "half"', 'if pairing != "half"', "llama_gqa"),
+    ("rotation by the wrong sense", "rope", "turned = [a * cos - b * sin, b * cos + a * sin]",
+     "turned = [a * cos + b * sin, a * sin - b * cos]", "llama_gqa"),
+    ("positions from 1 in decode only", "step", "np.arange(self.start, self.length, like=tokens)  # (T,)",
+     "np.arange(self.start, self.length, like=tokens) + (self.start > 0)", "llama_gqa"),
+    ("YaRN without its factor", "rope", "np.cos(angle) * factor", "np.cos(angle)", "llama_rope_yarn"),
+    ("YaRN's ramp upside down", "rope", "mixture: Array = divided * plain / scaling.factor + (1 - divided) * plain",
+     "mixture: Array = (1 - divided) * plain / scaling.factor + divided * plain", "llama_rope_yarn"),
+    ("long factors from the start", "rope", "length > scaling.original", "length > 0", "phi3_longrope_crossing"),
+    ("Llama 3's bands swapped", "rope", "kept * plain + (1 - kept) * plain / scaling.factor",
+     "(1 - kept) * plain + kept * plain / scaling.factor", "llama_rope_llama3"),
+    ("scores not scaled", "attention", "else 1 / math.sqrt(a.d_head)", "else 1.0", "gpt2"),
+    ("a glance at the next token", "step", "visible = k <= q", "visible = k <= q + 1", "gpt2"),
+    ("a window one too wide", "step", "k > q - window", "k >= q - window", "mistral_sw"),
+    ("a window one too wide in decode", "step", "min(window - 1 + self.new, self.length)",
+     "min(window + self.new, self.length)", "mistral_sw"),
+    ("a window that evicts too early", "step", "else min(window, self.length)", "else min(window - 2, self.length)",
+     "mistral_sw"),
+    ("heads dealt to KV heads in turn", "attention", ".reshape(batch, g, n_heads // g, new, a.d_head)",
+     ".reshape(batch, n_heads // g, g, new, a.d_head).swapaxes(1, 2)", "llama_gqa"),
+    ("no sinks", "attention", "if a.sinks else None", "if False else None", "gpt_oss"),
+    ("queries not normed", "attention", "if norm is not None and not norm.after_rope", "if False", "qwen3_qknorm"),
+    ("the norm's offset ignored", "norms", "weight + 1.0 if spec.offset else weight", "weight", "gemma"),
+    ("the mean not subtracted", "norms", "x = x - x.mean(axis=-1, keepdims=True)", "x = x + 0.0", "gpt2"),
+    ("variance by n − 1", "norms", "np.square(x).mean(axis=-1, keepdims=True)",
+     "np.square(x).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1)", "llama_gqa"),
+    ("no norm behind", "model", 'in ("output", "sandwich")', 'in ("output",)', "gemma3_text"),
+    ("the embedding not scaled", "model", "if e.scale != 1.0", "if False", "gemma"),
+    ("parallel units in sequence", "model", "y = self.branch(unit, x, read)", "y = self.branch(unit, x, x)",
+     "falcon7b_mqa_parallel"),
+    ("gate and up exchanged", "mlp", "y = activate(function, gate)\n    y *= up", "y = activate(function, up)\n    y *= gate",
+     "llama_gqa"),
+    ("the clamp forgotten", "mlp", "if clamp is not None", "if False", "gpt_oss"),
+    ("gelu by tanh", "activations", 'case "gelu":\n            return x * (erf(x * math.sqrt(0.5)) + 1.0) * 0.5',
+     'case "gelu":\n            return gelu_tanh(x)', "falcon7b_mqa_parallel"),
+    ("gelu exact where by tanh", "activations", "y *= 0.044715 * math.sqrt(2 / math.pi)", "y *= 0.0", "gpt2"),
+    ("experts not normalised", "experts", 'if m.normalize and m.router != "topk_softmax"', "if False", "qwen3_moe"),
+    ("the least likely experts", "experts", "scores * -1.0", "scores * 1.0", "mixtral"),
+    ("the selection bias in the weights", "experts", "weight = np.take_along_axis(scores, index, axis=-1)",
+     "weight = np.take_along_axis(_selection(m, scores, w), index, axis=-1)", "deepseek_v3"),
+    ("no selection bias", "experts", "if m.selection_bias", "if False", "deepseek_v3"),
+    ("groups ignored", "experts", "if m.groups is not None and m.groups.n > 1", "if False", "deepseek_v3"),
+    ("groups by their best expert alone", "experts", "merit = two.sum(axis=-1)", "merit = two[..., 0]", "deepseek_v3"),
+    ("no routed scale", "experts", "weight * m.route_scale", "weight", "deepseek_v3"),
+    ("no shared expert", "experts", "if m.n_shared", "if False", "deepseek_v3"),
+    ("YaRN's mscale once", "latent", "scaling.mscale_all_dim) ** 2", "scaling.mscale_all_dim)", "deepseek_v3"),
+    ("latents not normed", "latent", 'normed(latent, a.latent_norm, w.at("kv_a_norm")) * a.kv_scale', "latent * a.kv_scale",
+     "deepseek_v2_noqlora_greedy"),
+    ("no rotary scores when absorbed", "latent", 's += step.dot(q_rope, k_rope.swapaxes(-1, -2), "scores")', "pass",
+     "deepseek_v3"),
+]  # fmt: skip
+
+
+def mutate(module: ModuleType, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
+    """Compiles the module's source with `old` replaced, and puts its functions and methods in place of the true ones."""
+    source = inspect.getsource(module)
+    assert old in source, f"{module.__name__} no longer says: {old}"
+    scratch: dict[str, object] = {"__name__": module.__name__}
+    exec(compile(source.replace(old, new), str(module.__file__), "exec"), scratch)
+    for name, changed in scratch.items():
+        true = getattr(module, name, None)
+        if getattr(changed, "__module__", None) != module.__name__:
+            continue
+        if isinstance(changed, FunctionType) and isinstance(true, FunctionType):
+            patch.setattr(true, "__code__", changed.__code__)
+        elif isinstance(changed, type):
+            for key, method in vars(changed).items():
+                if isinstance(method, FunctionType) and key in vars(true) and method.__closure__ is None:
+                    patch.setattr(vars(true)[key], "__code__", method.__code__)
+
+
+def worst(name: str) -> float:
+    return max(distances(name, np.float64).values())
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.reference.{module}"), old, new, patch)
+        assert not worst(name) < 1e-4, f"{error}: {name} does not notice"
+    assert worst(name) < 1e-4
+
+
+#: errors that leave every number as it is but the counts
+COUNTS = [
+    ("multiply-adds for FLOPs", "tally", "flops = 2 * prod", "flops = prod", "test_flops_of_a_grouped_model"),
+    ("products not counted by all rows", "tally", "prod(product.shape)", "prod(product.shape[1:])",
+     "test_only_chosen_experts_are_computed"),
+    ("nothing evicted", "cache", "array.shape[-2] > n", "False", "test_a_window_evicts"),
+    ("unrotated copies of the keys kept", "attention", 'k = _normed_and_rotated(a, k, w.at("k_norm"), step)',
+     'step.cache.append(w.prefix, "raw", k.swapaxes(1, 2)); k = _normed_and_rotated(a, k, w.at("k_norm"), step)',
+     "test_a_layer_that_reuses_keys_holds_none"),
+    ("absorbed where expanded is asked for", "latent", 'step.form == "absorbed" or', 'step.form == "expanded" or',
+     "test_flops_of_latent_attention_in_both_forms"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "test"), COUNTS, ids=[mutant[0] for mutant in COUNTS])
+def test_a_miscount_is_noticed(error: str, module: str, old: str, new: str, test: str) -> None:
+    check = getattr(importlib.import_module("tests.test_reference_properties"), test)
+    check()
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.reference.{module}"), old, new, patch)
+        with pytest.raises((AssertionError, KeyError)):
+            check()
+    check()
