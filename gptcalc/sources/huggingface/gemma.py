@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, activation, number, rmsnorm, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import in_layers
@@ -17,8 +17,6 @@ SANDWICH_NAMES = in_layers(
         "mlp.post_norm": "post_feedforward_layernorm",
     },
 )
-
-TYPES = {FULL: "attn", SLIDING: "local"}
 
 
 def query_scale(fields: Fields) -> float | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.pattern import every, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, activation, number, optional, sites, size
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, bare, in_layers
 
@@ -76,7 +76,7 @@ GPT_OSS = LLAMA.but(
         }
     },
     document={
-        "layers": stack(listed("layer_types", {FULL: "attn", SLIDING: "local"}, every(2, "attn", "local")), "moe"),
+        "layers": stack(listed("layer_types", TYPES, every(2, "attn", "local")), "moe"),
         "mlp": activation("hidden_act", gated=True),
         "bias": sites(attn="attention_bias", experts__router=True),
         "attn": {"sinks": True},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA
+from gptcalc.sources.huggingface.llama import LLAMA, TYPES
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, flag, sites, size
@@ -18,7 +18,7 @@ def upper_layers(fields: Fields, n: int) -> Sequence[str]:
     return ["local" if local and start is not None and i >= start else "attn" for i in range(n)]
 
 
-MIXERS = listed("layer_types", {FULL: "attn", SLIDING: "local"}, upper_layers)
+MIXERS = listed("layer_types", TYPES, upper_layers)
 
 
 def sparse_layers(fields: Fields, n: int) -> Sequence[str]:

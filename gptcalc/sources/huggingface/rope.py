@@ -19,6 +19,7 @@ THETA = 10000  # where neither the config nor the class says otherwise
 BESIDE = frozenset({
     "type", "rope_type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved",
     "finetuned", "original_max_position_embeddings", "apply_yarn_scaling", "llama_4_scaling_beta",
+    "max_position_embeddings",
 })  # fmt: skip
 
 

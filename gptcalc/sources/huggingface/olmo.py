@@ -1,0 +1,69 @@
+"""OLMo: norms without weights (1), norms behind the sublayers and over all heads' queries and keys (2, 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
+from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.reader import flag, number, sites, size
+from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.tensors import in_layers
+
+BEHIND_NAMES = in_layers(
+    PREFIX,
+    {
+        "attn.post_norm": "post_attention_layernorm",
+        "mlp.post_norm": "post_feedforward_layernorm",
+        "moe.post_norm": "post_feedforward_layernorm",
+    },
+)
+
+OLMO = LLAMA.but(
+    document={
+        "norm": {"kind": "layernorm", "weight": False},
+        "bias": sites(attn="attention_bias"),
+        "attn": {"clip": number("clip_qkv")},
+    },
+    irrelevant=("rms_norm_eps",),
+)
+
+OLMO2 = LLAMA.but(
+    document={"norm_at": "output", "bias": sites(attn="attention_bias"), "attn": {"qk_norm": "full"}},
+    names=BEHIND_NAMES,
+)
+
+#: a flat rope_theta is handed to the full layers only; the others keep the class's
+SLIDING_THETA = 500000
+
+OLMO3 = OLMO2.but(
+    document={
+        "layers": stack(listed("layer_types", TYPES, every(4, "attn", "local")), "mlp"),
+        "local": {
+            "like": "attn",
+            "window": size("sliding_window"),
+            "rope": rope(SLIDING_THETA, layer_type=SLIDING, scaled=False),
+        },
+    },
+)
+
+_experts: dict[str, Any] = {
+    "n_experts": size("num_experts", "num_local_experts"),
+    "top_k": size("num_experts_per_tok"),
+    "normalize": flag("norm_topk_prob"),
+}
+
+OLMOE = LLAMA.but(
+    document={
+        "layers": "n*attn+moe",
+        "bias": sites(attn="attention_bias"),
+        "attn": {"qk_norm": "full", "clip": number("clip_qkv")},
+        "moe": _experts,
+    },
+    names=EXPERT_NAMES,
+)
+
+FLEX_OLMO = OLMO2.but(document={"layers": "n*attn+moe", "moe": _experts}, names=EXPERT_NAMES)
+
+READERS = {"olmo": OLMO, "olmo2": OLMO2, "olmo3": OLMO3, "olmoe": OLMOE, "flex_olmo": FLEX_OLMO}
