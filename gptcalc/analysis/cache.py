@@ -1,12 +1,18 @@
-"""The KV cache: what is held for every token, with windows and latents as they are."""
+"""The KV cache: what is held for every token, with windows and latents as they are, and what engines set aside."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
 from msgspec import Struct
 
+from gptcalc.analysis.engines import Engine, Held, Pool, held
+from gptcalc.analysis.sharding import Layout, local
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import DType, dtype
-from gptcalc.equations import Line, equations
+from gptcalc.equations import Equations, Line, equations
 from gptcalc.equations.latent import CacheForm
 
 
@@ -26,7 +32,7 @@ class KVCache(Struct, frozen=True):
     batch: int
     context: int
     kv_dtype: str
-    engine: str
+    engine: Engine
     mla_cache: CacheForm
     bytes: int
     bytes_per_token: int
@@ -37,53 +43,61 @@ class KVCache(Struct, frozen=True):
     groups: tuple[CacheGroup, ...]
 
 
-class Pool(Struct, frozen=True):
-    """Equal stores of one stage: the same layers, the same kind, the same part of the past kept."""
+class Types(NamedTuple):
+    """The data types of keys (with all that is not values), of values, and of recurrent states."""
 
-    name: str
-    layers: int
-    kind: str
-    limit: int | None  # tokens kept; None keeps all
-    elements: int  # per token and layer
-    bytes: int  # per token and layer
+    k: DType
+    v: DType
+    state: DType
 
-    def tokens(self, context: int) -> int:
-        return context if self.limit is None else min(context, self.limit)
-
-    def total(self, context: int) -> int:
-        """Bytes of one sequence."""
-        return self.layers * self.bytes * self.tokens(context)
+    def of(self, line: Line) -> DType:
+        """The type in which a store line's left side is kept. States of convolutions are kept like keys."""
+        if line.pool == "state":
+            return self.state
+        return self.v if line.statement.left.name == "V" else self.k
 
 
-def pools(architecture: Architecture, kv_dtype: DType, mla_cache: CacheForm = "latent") -> list[Pool]:
-    """What the store lines keep, per stage and kind."""
+def types(kv_dtype: str, state_dtype: str = "fp32") -> Types:
+    """The types that one word (q8_0) or two (q8_0:q4_0, keys first) name."""
+    k, _, v = kv_dtype.partition(":")
+    return Types(dtype(k), dtype(v or k), dtype(state_dtype))
+
+
+UNDIVIDED = Layout()
+
+
+def pools(
+    model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None
+) -> list[Pool]:
+    """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here."""
     found: dict[tuple[str, str, int | None], Pool] = {}
-    for stage in equations(architecture, cache=mla_cache).stages:
-        if stage.kind == "mtp":
+    for stage in model.stages:
+        times = stage.times if counts is None else counts.get(stage.name, 0)
+        if stage.kind == "mtp" or not times:
             continue
         for line in stage.lines:
-            if line.kind != "store" or line.kept is None:
+            if line.kind != "store":
                 continue
             kind, limit = _kind(line)
-            elements = line.stored_elements()
-            size = kv_dtype.row_bytes(elements)
+            letters = [(x, line.scope[x]) for x in line.statement.left.indices if x != "s"]
+            elements = prod(local(letters, parallel).values())
+            size = kept.of(line).row_bytes(elements)
             key = (stage.name, kind, limit)
             old = found.get(key)
             if old is not None:
                 elements, size = old.elements + elements, old.bytes + size
-            found[key] = Pool(stage.name, stage.times, kind, limit, elements, size)
+            found[key] = Pool(stage.name, times, kind, limit, elements, size)
     return list(found.values())
 
 
 def _kind(line: Line) -> tuple[str, int | None]:
     kept = line.kept
-    assert kept is not None
+    if line.pool in ("index", "state", "conv") or kept is None:
+        return line.pool, None
     if kept.window is not None:
         return "window", kept.window
     if kept.chunk is not None:
         return "chunk", kept.chunk
-    if line.pool == "index":
-        return "index", None
     return ("latent" if line.text.startswith(("C[", "K_R[")) else "full"), None
 
 
@@ -93,16 +107,16 @@ def kv(
     batch: int = 1,
     context: int | None = None,
     kv_dtype: str = "bf16",
-    engine: str = "ideal",
+    state_dtype: str = "fp32",
+    engine: Engine = "ideal",
     mla_cache: CacheForm = "latent",
+    prefill_chunk: int | None = None,
 ) -> KVCache:
-    """The cache of a batch at a context: every window holds min(context, window) tokens."""
+    """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
     length = context or architecture.c
-    held = pools(architecture, dtype(kv_dtype), mla_cache)
-    groups = tuple(
-        CacheGroup(p.name, p.layers, p.kind, p.tokens(length), p.layers * p.elements, batch * p.total(length))
-        for p in held
-    )
+    found = pools(equations(architecture, cache=mla_cache), types(kv_dtype, state_dtype))
+    parts = held(engine, found, length, prefill_chunk)
+    growing = [pool for pool in found if pool.grows]
     return KVCache(
         model=architecture.name,
         batch=batch,
@@ -110,25 +124,50 @@ def kv(
         kv_dtype=kv_dtype,
         engine=engine,
         mla_cache=mla_cache,
-        bytes=sum(group.bytes for group in groups),
-        bytes_per_token=sum(p.layers * p.bytes for p in held),
-        elements_per_token=sum(group.elements_per_token for group in groups),
-        state_bytes=0,
-        full_bytes=batch * length * sum(p.layers * p.bytes for p in held),
-        formula=formula(held, batch),
-        groups=groups,
+        bytes=batch * sum(part.bytes for part in parts),
+        bytes_per_token=sum(p.layers * p.bytes for p in growing),
+        elements_per_token=sum(p.layers * p.elements for p in growing),
+        state_bytes=batch * sum(p.layers * p.bytes for p in found if not p.grows),
+        full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, prefill_chunk)),
+        formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
+        groups=tuple(_group(part, batch) for part in parts),
     )
 
 
-def formula(held: list[Pool], batch: int) -> str:
+def _unlimited(found: list[Pool]) -> list[Pool]:
+    """The same layers, each keeping the whole past."""
+    return [Pool(p.name, p.layers, "full" if p.grows else p.kind, None, p.elements, p.bytes) for p in found]
+
+
+def _group(part: Held, batch: int) -> CacheGroup:
+    pool = part.pool
+    elements = pool.layers * pool.elements if pool.grows else 0
+    return CacheGroup(pool.name, pool.layers, pool.kind, part.tokens, elements, batch * part.bytes)
+
+
+def formula(found: list[Pool], batch: int) -> str:
     """Bytes as pieces of a + b·S, one piece between any two window lengths."""
-    limits = sorted({p.limit for p in held if p.limit is not None})
+    state = sum(p.layers * p.bytes for p in found if not p.grows)
+    growing = [p for p in found if p.grows]
+    limits = sorted({p.limit for p in growing if p.limit is not None})
     pieces = []
     for low, high in zip([0, *limits], [*limits, None], strict=True):
-        slope = batch * sum(p.layers * p.bytes for p in held if p.limit is None or p.limit > low)
-        constant = batch * sum(p.layers * p.bytes * p.limit for p in held if p.limit is not None and p.limit <= low)
+        slope = batch * sum(p.layers * p.bytes for p in growing if p.limit is None or p.limit > low)
+        full = sum(p.layers * p.bytes * p.limit for p in growing if p.limit is not None and p.limit <= low)
+        constant = batch * (state + full)
         terms = [f"{constant:,}"] if constant else []
         if slope:
             terms.append(f"{slope:,}·S")
         pieces.append((" + ".join(terms) or "0") + (f" for S ≤ {high:,}" if high is not None else ""))
     return "; ".join(pieces) + (" beyond" if len(pieces) > 1 else "")
+
+
+def _engine_formula(engine: Engine, parts: list[Held], batch: int) -> str:
+    """Bytes as tokens set aside × bytes a token, pool by pool; the rule for the tokens is the engine's."""
+    terms = []
+    for part in parts:
+        if part.tokens and part.bytes % part.tokens == 0:
+            terms.append(f"{batch * part.bytes // part.tokens:,}·{part.tokens:,} ({part.pool.kind})")
+        elif part.bytes:
+            terms.append(f"{batch * part.bytes:,} ({part.pool.kind})")
+    return (" + ".join(terms) or "0") + f", tokens as {engine} sets them aside"

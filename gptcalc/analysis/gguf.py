@@ -14,13 +14,14 @@ from typing import NamedTuple
 from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, LatentAttention, sublayers
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, DType
 
-Q8_0, Q5_0, Q5_1, Q4_0 = GGML["q8_0"], GGML["q5_0"], GGML["q5_1"], GGML["q4_0"]
+Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 = (GGML[name] for name in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0"))
 Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = (GGML[f"q{bits}_k"] for bits in (2, 3, 4, 5, 6))
 
 #: each mix and the type that it gives to a matrix without a rule of its own
 MIXES = {
-    "f16": FP16, "gguf-bf16": BF16, "q8_0": Q8_0, "q6_k": Q6_K, "q5_k_m": Q5_K, "q5_k_s": Q5_K, "q4_k_m": Q4_K,
-    "q4_k_s": Q4_K, "q4_0": Q4_0, "q3_k_m": Q3_K, "q2_k": Q2_K,
+    "f16": FP16, "gguf-bf16": BF16, "q8_0": Q8_0, "q6_k": Q6_K, "q5_k_m": Q5_K, "q5_k_s": Q5_K, "q5_1": Q5_1,
+    "q5_0": Q5_0, "q4_k_m": Q4_K, "q4_k_s": Q4_K, "q4_1": Q4_1, "q4_0": Q4_0, "q3_k_l": Q3_K, "q3_k_m": Q3_K,
+    "q3_k_s": Q3_K, "q2_k": Q2_K,
 }  # fmt: skip
 
 #: a type whose blocks don't divide a row gives way to one with smaller blocks
@@ -108,8 +109,8 @@ def _chosen(mix: str, role: str, row: int, model: Traits, i: int, n: int) -> DTy
         return _down(mix, i, n)
     if role == "attn_out":
         if model.n_experts == 8:
-            return Q5_K if mix in ("q2_k", "q3_k_m", "q4_k_s", "q4_k_m") else default
-        return {"q2_k": Q3_K, "q3_k_m": Q4_K}.get(mix, default)
+            return Q5_K if mix in ("q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m") else default
+        return {"q2_k": Q3_K, "q3_k_m": Q4_K, "q3_k_l": Q5_K}.get(mix, default)
     return default
 
 
@@ -121,6 +122,8 @@ def _v(mix: str, model: Traits, i: int, n: int) -> DType:
         chosen = Q4_K if model.heads_per_kv_head >= 4 else Q3_K
     elif mix == "q3_k_m":
         chosen = Q5_K if i < 2 else Q4_K
+    elif mix == "q3_k_l":
+        chosen = Q5_K
     elif mix in ("q4_k_m", "q5_k_m") and more_bits(i, n):
         chosen = Q6_K
     elif mix == "q4_k_s" and i < 4:
@@ -133,6 +136,8 @@ def _down(mix: str, i: int, n: int) -> DType:
         return Q3_K
     if mix == "q3_k_m":
         return Q5_K if i < n // 16 else Q4_K
+    if mix == "q3_k_l":
+        return Q5_K
     if mix in ("q4_k_m", "q5_k_m") and more_bits(i, n):
         return Q6_K
     if mix == "q4_k_s" and i < n // 8:

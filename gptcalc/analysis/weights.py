@@ -142,7 +142,7 @@ class Weights:
 
     def _stored(self, entry: Entry, sizes: dict[str, int], i: int, n: int) -> tuple[str, int]:
         """A tensor's type and bytes."""
-        copies, inputs, outputs = _matrix(entry, sizes)
+        copies, inputs, outputs = _matrix(entry, sizes, self.format is None)
         if self.format is None:
             type_ = self._gguf_type(entry, inputs, i, n)
             return type_.name, copies * outputs * type_.row_bytes(inputs)
@@ -171,8 +171,8 @@ class Weights:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
         if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
             return
-        _, inputs, outputs = _matrix(entry, whole)
-        _, my_inputs, my_outputs = _matrix(entry, mine)
+        _, inputs, outputs = _matrix(entry, whole, self.format is None)
+        _, my_inputs, my_outputs = _matrix(entry, mine, self.format is None)
         if self.format is None:
             block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
         else:
@@ -196,11 +196,13 @@ def _indices(entry: Entry) -> list[tuple[str, Index]]:
     return list(zip(entry.tensor.reference.indices, entry.tensor.indices, strict=True))
 
 
-def _matrix(entry: Entry, sizes: dict[str, int]) -> tuple[int, int, int]:
+def _matrix(entry: Entry, sizes: dict[str, int], gguf_rows: bool) -> tuple[int, int, int]:
     """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row.
 
-    GGUF stores latent attention's k_b transposed, as its absorbed form multiplies it.
+    In GGUF the rows of latent attention's k_b are one head's channels: it is stored as the absorbed form multiplies it.
     """
+    if gguf_rows and entry.tensor.weight.key.endswith(".k_b"):
+        return 1, sizes["a"], sizes["l"] * sizes["h"]
     if not _is_matrix(entry):
         *rows, row = sizes.values() if sizes else (1,)
         return 1, row, prod(rows)

@@ -1,0 +1,139 @@
+"""Who allocates: the cache that an engine sets aside for a sequence, and how many tokens one pass of a prefill has.
+
+ideal
+    What the mathematics needs: every token's entries, of a window min(context, window).
+vllm
+    Pages of 16 tokens (vllm/config/cache.py, DEFAULT_BLOCK_SIZE). A window needs its last W − 1 tokens, those of one
+    pass, and a page more, as it may begin inside one; a chunk its own tokens and those of one pass
+    (vllm/v1/kv_cache_interface.py, max_memory_usage_bytes). Where full and windowed layers mix, all have pages of the
+    same bytes and form groups of equally many layers, padded (vllm/v1/core/kv_cache_utils.py,
+    unify_kv_cache_spec_page_size, _get_kv_cache_groups_uniform_page_size). So its start-up check asks for one request
+    of max_model_len.
+llama.cpp
+    Contexts rounded up to 256 cells (src/llama-context.cpp). Windowed layers have a cache of their own, of the window
+    and a micro-batch, rounded likewise (src/llama-kv-cache-iswa.cpp); a window that all layers share is not used
+    (Mistral 7B v0.1, Phi-3). Latent attention keeps latent and rotary key, no V (pull request 19067).
+transformers
+    Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
+    (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
+    expanded keys and values: --mla-cache expanded.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
+
+#: vLLM's block_size
+PAGE = 16
+#: cells that llama.cpp rounds a context up to
+CELLS = 256
+#: tokens of one pass: vLLM's max_num_batched_tokens (vllm/config/scheduler.py, DEFAULT_MAX_NUM_BATCHED_TOKENS) and
+#: llama.cpp's n_ubatch (common/common.h); the others run a prompt in one pass
+CHUNKS: dict[Engine, int] = {"vllm": 2048, "llama.cpp": 512}
+#: vLLM makes groups as large as the larger kind of layers where the smaller has at least this share of it
+GROUP_RATIO = (3, 2)
+
+
+class Pool(Struct, frozen=True):
+    """Equal stores of one stage: the same layers, the same kind, the same part of the past kept."""
+
+    name: str
+    layers: int
+    kind: str  # full, latent, index, window, chunk; state and conv do not grow
+    limit: int | None  # tokens kept; None keeps all
+    elements: int  # per token and layer (of a state: per layer)
+    bytes: int  # per token and layer (of a state: per layer)
+
+    @property
+    def grows(self) -> bool:
+        return self.kind not in ("state", "conv")
+
+    def tokens(self, context: int) -> int:
+        """What the mathematics needs of `context` tokens."""
+        return context if self.limit is None else min(context, self.limit)
+
+
+class Held(NamedTuple):
+    """What is set aside for one sequence in a pool."""
+
+    pool: Pool
+    tokens: int
+    bytes: int
+
+
+def chunk_of(engine: Engine, chunk: int | None) -> int | None:
+    """Tokens of one pass of a prefill; None: all."""
+    return chunk if chunk is not None else CHUNKS.get(engine)
+
+
+def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = None) -> list[Held]:
+    """What an engine sets aside for one sequence of `context` tokens, pool by pool."""
+    growing = [pool for pool in pools if pool.grows]
+    constant = [Held(pool, 0, pool.layers * pool.bytes) for pool in pools if not pool.grows]
+    if engine == "vllm" and _mixed(growing):
+        return _paged(growing, context, chunk_of(engine, chunk) or context) + constant
+    return [_plain(engine, pool, growing, context, chunk_of(engine, chunk) or context) for pool in growing] + constant
+
+
+def _plain(engine: Engine, pool: Pool, pools: list[Pool], context: int, chunk: int) -> Held:
+    tokens = pool.tokens(context)
+    if engine == "transformers" and pool.limit is not None:
+        tokens = min(context, pool.limit - 1)
+    elif engine == "vllm":
+        tokens = PAGE * _pages(pool, context, chunk, PAGE)
+    elif engine == "llama.cpp":
+        tokens = _up(context, CELLS)
+        if pool.limit is not None and any(other.limit is None for other in pools):
+            tokens = _up(min(tokens, pool.limit + chunk), CELLS)
+    return Held(pool, tokens, pool.layers * pool.bytes * tokens)
+
+
+def _up(tokens: int, multiple: int) -> int:
+    return -(-tokens // multiple) * multiple
+
+
+# --- vLLM -------------------------------------------------------------------------------------------------------------
+
+
+def _pages(pool: Pool, context: int, chunk: int, block: int) -> int:
+    """Pages of `block` tokens that one request needs in a layer."""
+    if pool.limit is None:
+        return -(-context // block)
+    if pool.kind == "chunk":
+        return -(-min(pool.limit + chunk, context) // block)
+    return -(-min(pool.limit - 1 + chunk, context) // block) + 1
+
+
+def _mixed(pools: list[Pool]) -> bool:
+    """Whether windowed layers and others share the pages."""
+    return any(pool.limit for pool in pools) and len({(pool.limit, pool.bytes) for pool in pools}) > 1
+
+
+def page_bytes(pools: list[Pool]) -> int:
+    """The size of the pages that all layers share: that of the largest."""
+    return PAGE * max(pool.bytes for pool in pools)
+
+
+def _paged(pools: list[Pool], context: int, chunk: int) -> list[Held]:
+    page = page_bytes(pools)
+    layers: dict[tuple[int | None, int], int] = {}
+    for pool in pools:
+        layers[pool.limit, pool.bytes] = layers.get((pool.limit, pool.bytes), 0) + pool.layers
+    least, most = min(layers.values()), max(layers.values())
+    group = most if most * GROUP_RATIO[1] < least * GROUP_RATIO[0] else least
+    found = []
+    pages: dict[tuple[int | None, int], int] = {}
+    for pool in pools:
+        own = PAGE * pool.bytes
+        block = PAGE * (page // own) if page % own == 0 else PAGE
+        n = pages[pool.limit, pool.bytes] = _pages(pool, context, chunk, block)
+        found.append(Held(pool, n * block, pool.layers * n * page))
+    padding = sum((-n % group) * pages[key] * page for key, n in layers.items())
+    if padding:
+        count = sum(-n % group for n in layers.values())
+        found.append(Held(Pool("padding layers", count, "padding", None, 0, 0), 0, padding))
+    return found
