@@ -752,10 +752,10 @@ class _Builder:
 
     def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
         """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
-        base = msgspec.to_builtins(self.norm)
-        if keys.get("kind", self.norm.kind) != self.norm.kind or keys.get("weight", self.norm.weight) != self.norm.weight:
-            base = {"eps": self.norm.eps, "kind": self.norm.kind}
-        return {**base, **keys}
+        norm = self.norm
+        if keys.get("kind", norm.kind) != norm.kind or keys.get("weight", norm.weight) != norm.weight:
+            return {"eps": norm.eps, "kind": norm.kind, **keys}
+        return {**msgspec.to_builtins(norm), **keys}
 
     def equal_share(self, name: str, n_heads: Any) -> int:
         if not isinstance(n_heads, int) or n_heads < 1 or self.doc.d % n_heads:

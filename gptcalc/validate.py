@@ -21,12 +21,14 @@ from gptcalc.analysis.params import Entry, ledger, params
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
 from gptcalc.equations import equations
 from gptcalc.equations.latent import CacheForm, Form
+from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
 from gptcalc.reference.step import LatentForm
 from gptcalc.reference.store import MappingStore, ShapeStore
 from gptcalc.reference.tally import Array
+from gptcalc.sources import Model as SourceModel
 
 FULL_SIZE_TOKENS = 8
 SMALL_TOKENS = 11
@@ -58,6 +60,21 @@ def validate(architecture: Architecture, published: int | None = None) -> Valida
     if published is not None:
         checks.append(_equal("published total", published, params(architecture).total, "publication"))
     return Validation(architecture.name, all(check.ok for check in checks), tuple(checks))
+
+
+def with_checkpoint(result: Validation, model: SourceModel, path: str) -> Validation:
+    """The same, with a checkpoint's tensors held against the equations', name by name."""
+    return _and(result, checkpoint_checks(model, path))
+
+
+def materialized(result: Validation, architecture: Architecture) -> Validation:
+    """The same, with a real run of the full-size model where memory allows."""
+    return _and(result, [real_forward(architecture)])
+
+
+def _and(result: Validation, more: list[Check]) -> Validation:
+    checks = (*result.checks, *more)
+    return Validation(result.model, all(check.ok for check in checks), checks)
 
 
 def _equal(name: str, expected: Any, found: Any, witness: str) -> Check:
@@ -244,3 +261,73 @@ def softmax_invariant(small: Architecture) -> set[str]:
                 silent.add(f"{prefix}.k.bias")
             silent.add(f"{prefix}.k_norm.bias")
     return silent
+
+
+# --- a checkpoint -------------------------------------------------------------------------------------------------
+
+
+def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
+    """Every learned tensor of a checkpoint is one that the equations have, of the same size, and none is missing."""
+    from gptcalc.sources.checkpoint import Checkpoint, is_buffer
+    from gptcalc.sources.huggingface import tensor_names
+
+    if model.model_type is None:
+        raise InputError("--checkpoint needs a config.json as MODEL: a preset has no names of tensors", kind="usage")
+    stored = Checkpoint(path, tensor_names(model.model_type, model.architecture))
+    found = 0
+    missing: list[Check] = []
+    for key, entry in expected_tensors(model.architecture):
+        try:
+            stored.get(key, _witness_shape(entry))
+            found += entry.tensor.params
+        except InputError as error:
+            missing.append(Check(f"tensor {key}", entry.tensor.params, error.message, False, "checkpoint"))
+    extra = [t for t in stored.header.tensors if t.name not in stored.read and not is_buffer(t)]
+    tied = {"lm_head.weight"} if model.architecture.head.tying else set()
+    checks = [Check(f"tensor {t.name}", None, t.elements, False, "checkpoint") for t in extra if t.name not in tied]
+    total = params(model.architecture).total
+    return [_equal("parameters in the checkpoint", total, found, "checkpoint"), *missing[:5], *checks[:5]]
+
+
+def _witness_shape(entry: Entry) -> tuple[int, ...]:
+    """A tensor's shape as the weight store has it: heads and channels in one axis, except where a norm has both."""
+    shape = entry.tensor.shape
+    return shape if entry.line.kind == "sum" or len(shape) < 2 else _merged(entry, shape)
+
+
+def _merged(entry: Entry, shape: tuple[int, ...]) -> tuple[int, ...]:
+    letters = entry.tensor.reference.indices
+    if letters[:2] == ("g", "r"):  # the query heads
+        shape = (shape[0] * shape[1], *shape[2:])
+    return shape
+
+
+# --- the real thing -----------------------------------------------------------------------------------------------
+
+REAL_TOKENS = 64
+SPARE = 2 * 2**30  # left for the system and for activations
+
+
+def real_forward(architecture: Architecture) -> Check:
+    """A forward pass of the full-size model with random float32 weights; where memory is short, what it would need."""
+    need = params(architecture).total * 4
+    name = f"real forward of {min(REAL_TOKENS, architecture.c)} tokens"
+    free = _free_memory()
+    if free is not None and need + SPARE > free:
+        short = f"needs {need + SPARE:,} bytes of memory, {free:,} are free: not run"
+        return Check(name, "finite logits", short, True, "full size")
+    tokens = np.random.default_rng(7).integers(0, architecture.v, min(REAL_TOKENS, architecture.c))
+    model = Model(architecture)
+    logits = model.prefill(tokens).logits
+    finite = bool(np.isfinite(logits).all())
+    return Check(name, "finite logits", "finite logits" if finite else "not finite", finite, "full size")
+
+
+def _free_memory() -> int | None:
+    """Bytes of memory that can be had, where the system says so."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":") for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None

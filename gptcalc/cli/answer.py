@@ -137,6 +137,10 @@ def write(text: str) -> None:
 
 
 def write_file(path: str, text: str) -> None:
+    write_file_bytes(path, text.encode(), "-o")
+
+
+def write_file_bytes(path: str, data: bytes, option: str) -> None:
     """A file that is never seen half written: a new one beside it takes its place."""
     from tempfile import NamedTemporaryFile
 
@@ -144,20 +148,18 @@ def write_file(path: str, text: str) -> None:
 
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe: there is no place to take
-            with open(path, "w", encoding="utf-8") as stream:
-                stream.write(text)
+            with open(path, "wb") as stream:
+                stream.write(data)
             return
         target = os.path.realpath(path)
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=os.path.dirname(target), prefix=".gptcalc-", delete=False
-        ) as file:
-            file.write(text)
+        with NamedTemporaryFile(dir=os.path.dirname(target), prefix=".gptcalc-", delete=False) as file:
+            file.write(data)
         mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
         os.chmod(file.name, mode)
         os.replace(file.name, target)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"-o {printable(path, 200)}: {reason}", kind="file") from None
+        raise InputError(f"{option} {printable(path, 200)}: {reason}", kind="file") from None
 
 
 def _umask() -> int:

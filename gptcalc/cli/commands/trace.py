@@ -1,0 +1,112 @@
+"""gptcalc trace"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gptcalc.cli.answer import Answer, show, write_file_bytes
+from gptcalc.cli.options import Context, Model, Set, context_warnings, number
+from gptcalc.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from gptcalc.sources import Model as Loaded
+    from gptcalc.sources.checkpoint import Checkpoint
+
+
+def command(
+    model: Model,
+    settings: Set = [],  # noqa: B006
+    context: Context = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", metavar="N,N…", help="Token ids: run for real, on these.")
+    ] = None,
+    decode: Annotated[
+        int, typer.Option("--decode", metavar="N", help="The last N tokens go one by one through the cache.")
+    ] = 0,
+    generate: Annotated[
+        int | None,
+        typer.Option("--generate", metavar="N", parser=number("--generate"), help="Continue greedily for N tokens."),
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", metavar="OUT.npz", help="Write logits and hidden states (and decode_logits)."),
+    ] = None,
+    float64: Annotated[bool, typer.Option("--float64", help="Compute in float64.")] = False,
+    attention: Annotated[bool, typer.Option("--attention", help="Save attention weights too.")] = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the small copy's random weights.")] = 0,
+) -> Answer:
+    """The witness at work: shapes stage by stage; with --tokens real runs and logits.
+
+    A folder with config.json and model.safetensors runs its true weights; anything else a small copy of the
+    architecture with random weights.
+    """
+    from gptcalc import trace
+    from gptcalc.sources import load
+
+    loaded = load(model, settings)
+    if decode < 0:
+        raise InputError(f"--decode {decode}: expected a whole number from 0", kind="usage")
+    if tokens is None:
+        for option, given in (("--generate", generate), ("--save", save), ("--attention", attention or None)):
+            if given is not None:
+                raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
+        warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
+        found = trace.shapes(loaded.architecture, context or loaded.architecture.c, decode)
+        return Answer(found, show("trace", found), warnings)
+    if context is not None:
+        raise InputError("--context goes without --tokens: the tokens are the context", kind="usage")
+    made = trace.run(
+        loaded.architecture, _weights(model, loaded), _ids(tokens),
+        decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
+        progress=_progress(generate) if sys.stderr.isatty() else None,
+    )  # fmt: skip
+    if save is not None:
+        _save(save, made.arrays)
+    return Answer(made.trace, show("trace", made.trace), loaded.notes)
+
+
+def _progress(whole: int | None) -> Callable[[int], None]:
+    """A line on stderr that says how many tokens there are."""
+
+    def progress(done: int) -> None:
+        end = "\r\x1b[K" if done == whole else ""
+        print(f"\r{done}/{whole} tokens{end}", end="", file=sys.stderr, flush=True)
+
+    return progress
+
+
+def _ids(text: str) -> list[int]:
+    words = text.replace(" ", ",").split(",")
+    try:
+        return [int(word) for word in words if word]
+    except ValueError:
+        wrong = next(word for word in words if word and not word.lstrip("-").isdecimal())
+        raise InputError(f"--tokens: {printable(wrong)!r} is not a token's number", "such as 5,23,7", "usage") from None
+
+
+def _weights(reference: str, loaded: Loaded) -> Checkpoint | None:
+    """The true weights, where the model is a folder (or a file in one) that has them."""
+    folder = reference if os.path.isdir(reference) else os.path.dirname(reference)
+    if loaded.model_type is None or not folder or not os.path.isdir(folder):
+        return None
+    if not any(name.endswith((".safetensors", ".safetensors.index.json")) for name in os.listdir(folder)):
+        return None
+    from gptcalc.sources.checkpoint import Checkpoint
+    from gptcalc.sources.huggingface import tensor_names
+
+    return Checkpoint(folder, tensor_names(loaded.model_type, loaded.architecture))
+
+
+def _save(path: str, arrays: Mapping[str, object]) -> None:
+    from io import BytesIO
+
+    import numpy as np
+
+    buffer = BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    write_file_bytes(path, buffer.getvalue(), "--save")

@@ -1,0 +1,77 @@
+"""gptcalc validate"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.options import Models, Set
+from gptcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from gptcalc.sources import Model as Loaded
+    from gptcalc.validate import Validation
+
+
+def command(
+    models: Models = [],  # noqa: B006
+    every: Annotated[bool, typer.Option("--all", help="Every preset.")] = False,
+    settings: Set = [],  # noqa: B006
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--checkpoint", metavar="PATH", help="Hold the tensors of this safetensors file or folder too."),
+    ] = None,
+    materialize: Annotated[
+        bool, typer.Option("--materialize", help="Run the full-size model for real, where memory allows.")
+    ] = False,
+) -> Answer:
+    """Analysis against witness: parameters tensor by tensor, cache, FLOPs, decode against prefill, causality."""
+    from gptcalc.sources.preset import names
+
+    if not models and not every:
+        raise InputError("validate: no MODEL", "name one or more, or --all", "usage")
+    if checkpoint is not None and (every or len(models) != 1):
+        raise InputError("--checkpoint goes with one MODEL", kind="usage")
+    references = [*models, *(names() if every else ())]
+    found: list[Validation] = []
+    notes: list[str] = []
+    for reference in _shown(references):
+        loaded, result = _validated(reference, settings, checkpoint, materialize)
+        found.append(result)
+        notes += loaded.notes
+    status = 0 if all(result.ok for result in found) else 1
+    return Answer(found, show("validate", found), tuple(notes), status)
+
+
+def _validated(
+    reference: str, settings: list[str], checkpoint: str | None, materialize: bool
+) -> tuple[Loaded, Validation]:
+    from gptcalc.sources import load
+    from gptcalc.validate import materialized, validate, with_checkpoint
+
+    loaded = load(reference, settings)
+    published = loaded.document.get("published") or {}
+    result = validate(loaded.architecture, published.get("total") if not settings else None)
+    if checkpoint is not None:
+        result = with_checkpoint(result, loaded, checkpoint)
+    if materialize:
+        result = materialized(result, loaded.architecture)
+    return loaded, result
+
+
+def _shown(references: list[str]) -> Iterable[str]:
+    """The references one by one; with several on a terminal, a line on stderr says where it is."""
+    if len(references) == 1 or not sys.stderr.isatty():
+        return references
+    return _with_progress(references)
+
+
+def _with_progress(references: list[str]) -> Iterator[str]:
+    for number, reference in enumerate(references, 1):
+        print(f"\r\x1b[K{number}/{len(references)} {reference}", end="", file=sys.stderr, flush=True)
+        yield reference
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,228 @@
+"""The witness at work: shapes stage by stage, real runs, logits.
+
+A trace of a whole model runs on arrays that have a shape and no data. With tokens, the numbers are real: true weights
+from a folder with a checkpoint, else a small copy of the architecture with seeded random weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from gptcalc.architecture import Architecture
+from gptcalc.errors import InputError
+from gptcalc.reference.model import Model, Result
+from gptcalc.reference.shapes import shape_only
+from gptcalc.reference.shrink import shrink
+from gptcalc.reference.store import RandomStore, ShapeStore, Store
+from gptcalc.reference.tally import Array, Event
+
+LAYER = re.compile(r"layers\.(\d+)\.(.*)")
+
+
+class StepRow(Struct, frozen=True):
+    """One product or residual sum; in `layers` layers in a row, each the same."""
+
+    stage: str
+    step: str
+    left: tuple[int, ...]
+    sign: str
+    right: tuple[int, ...]
+    result: tuple[int, ...]
+    flops: int  # in one layer
+    bytes: int  # of the result, in one layer
+    layers: int
+
+
+class Trace(Struct, frozen=True, omit_defaults=True):
+    """The keys of `gptcalc trace --json`."""
+
+    model: str
+    weights: Literal["none", "random", "checkpoint"]
+    context: int
+    decoded: int
+    flops: int
+    parameters: int
+    cache_elements: int
+    steps: tuple[StepRow, ...]
+    tokens: tuple[int, ...] | None = None
+    top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
+    generated: tuple[int, ...] | None = None
+
+
+class Run(NamedTuple):
+    """A trace, and the arrays that --save writes."""
+
+    trace: Trace
+    arrays: dict[str, Array]
+
+
+def shapes(architecture: Architecture, context: int, decode: int = 0) -> Trace:
+    """The whole model without data: a prefill, then `decode` tokens one by one, `context` tokens in all.
+
+    The steps shown are those of the prefill, or of the last token where it is decoded.
+    """
+    if not 0 <= decode < context:
+        raise InputError(f"--decode {decode}: must be less than the {context} tokens of the context", kind="usage")
+    model = Model(architecture, ShapeStore())
+    model.tally.events = []
+    model.prefill(shape_only((1, context - decode), np.int64))
+    for _ in range(decode):
+        model.tally.events = []
+        model.decode(shape_only((1,), np.int64))
+    return _trace(architecture, model, "none", context, decode)
+
+
+def run(
+    architecture: Architecture,
+    store: Store | None,
+    tokens: list[int],
+    *,
+    decode: int = 0,
+    generate: int = 0,
+    float64: bool = False,
+    attention: bool = False,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights.
+
+    Arrays: logits (T, v), hidden (layers, T, d), attention (a list padded to (layers, n_heads, T, S)) where asked for;
+    with `decode`, decode_logits (decode, v) of the last tokens, which went one by one through the cache.
+    """
+    if not 0 <= decode < len(tokens):
+        raise InputError(f"--decode {decode}: must be less than the {len(tokens)} tokens", kind="usage")
+    small = architecture if store is not None else shrink(architecture)
+    weights = store or RandomStore(seed)
+    dtype = np.float64 if float64 else np.float32
+    model = Model(small, weights, dtype=dtype)
+    model.tally.events = []
+    whole = model.prefill(np.array(tokens), attention=attention)
+    arrays = _arrays(whole)
+    events = model.tally.events
+    model.tally.events = None
+    last = whole.logits[0, -1]
+    if decode:
+        arrays["decode_logits"] = np.stack(list(_decoded(model, tokens, decode)))
+        last = arrays["decode_logits"][-1]
+    made = _traced(small, model, "random" if store is None else "checkpoint", tokens, decode, events, last)
+    if generate:
+        generated = tuple(_generated(model, last, generate, progress))
+        made = _with(made, generated, model)
+        arrays["generated"] = np.array(generated)
+    return Run(made, arrays)
+
+
+def _arrays(whole: Result) -> dict[str, Array]:
+    arrays = {"logits": whole.logits[0], "hidden": np.stack([x[0] for x in whole.hidden])}
+    for number, weights in enumerate(whole.attention or ()):
+        arrays[f"attention.{number}"] = weights[0]
+    return arrays
+
+
+def _decoded(model: Model, tokens: list[int], decode: int) -> Iterator[Array]:
+    model.prefill(np.array(tokens[:-decode]))
+    for token in tokens[-decode:]:
+        yield model.decode(token).logits[0, 0]
+
+
+def _generated(model: Model, last: Array, n: int, progress: Callable[[int], None] | None) -> Iterator[int]:
+    """Greedily, the cache growing."""
+    for done in range(n):
+        token = int(last.argmax())
+        yield token
+        if progress is not None:
+            progress(done + 1)
+        if done + 1 < n:
+            last = model.decode(token).logits[0, 0]
+
+
+def _traced(
+    architecture: Architecture,
+    model: Model,
+    weights: Literal["random", "checkpoint"],
+    tokens: list[int],
+    decode: int,
+    events: list[Event],
+    last: Array,
+) -> Trace:
+    odds = np.exp(last - last.max())
+    odds = odds / odds.sum()
+    best = np.argsort(-odds)[:5]
+    found = _trace(architecture, model, weights, len(tokens), decode, events)
+    return Trace(
+        **{**_fields(found), "tokens": tuple(tokens), "top": tuple((int(k), float(odds[k])) for k in best)}
+    )
+
+
+def _with(found: Trace, generated: tuple[int, ...], model: Model) -> Trace:
+    more = {"generated": generated, "cache_elements": model.cache.elements, "flops": model.tally.total}
+    return Trace(**{**_fields(found), **more})
+
+
+def _fields(found: Trace) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in found.__struct_fields__}
+
+
+def _trace(
+    architecture: Architecture,
+    model: Model,
+    weights: Literal["none", "random", "checkpoint"],
+    context: int,
+    decode: int,
+    events: list[Event] | None = None,
+) -> Trace:
+    return Trace(
+        model=architecture.name,
+        weights=weights,
+        context=context,
+        decoded=decode,
+        flops=model.tally.total,
+        parameters=model.weights.count,
+        cache_elements=model.cache.elements,
+        steps=tuple(_rows(events if events is not None else model.tally.events or [])),
+    )
+
+
+def _rows(events: list[Event]) -> Iterator[StepRow]:
+    """The steps in order; layers in a row that do the same are one stage."""
+    stages: list[tuple[int | None, int, list[tuple[str, Event]]]] = []  # first layer, how many, their steps
+    for number, steps in _by_layer(events):
+        if stages and number is not None and stages[-1][2] == steps:
+            first, layers, _ = stages[-1]
+            stages[-1] = (first, layers + 1, steps)
+        else:
+            stages.append((number, 1, steps))
+    inside = False
+    for first, layers, steps in stages:
+        inside = inside or first is not None
+        stage = ("output" if inside else "embedding") if first is None else _layers(first, layers)
+        for place, event in steps:
+            yield StepRow(
+                stage, place, event.left, event.sign, event.right, event.result, event.flops, event.bytes, layers
+            )
+
+
+def _layers(first: int, layers: int) -> str:
+    return f"layer {first}" if layers == 1 else f"layers {first}–{first + layers - 1}"
+
+
+def _by_layer(events: list[Event]) -> Iterator[tuple[int | None, list[tuple[str, Event]]]]:
+    """(layer or None, its steps), each step's place without the layer's number."""
+    current: int | None = None
+    steps: list[tuple[str, Event]] = []
+    for event in events:
+        match = LAYER.match(event.place)
+        number = int(match[1]) if match else None
+        if number != current and steps:
+            yield current, steps
+            steps = []
+        current = number
+        place = match[2] if match else event.place
+        steps.append((place, event._replace(place=place)))
+    if steps:
+        yield current, steps
