@@ -8,10 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from gptcalc.analysis import params as parameters
-from gptcalc.analysis.cache import KVCache
+from gptcalc.analysis.cache import CacheGroup, KVCache, types
 from gptcalc.analysis.flops import Flops, convention
 from gptcalc.architecture import Architecture
-from gptcalc.dtypes import dtype
 from gptcalc.equations import Chosen, Line, Pairs, Stage, Workload, equations
 from gptcalc.errors import InputError, did_you_mean
 
@@ -94,10 +93,13 @@ def _spelled(symbols: list[str], sizes: list[int]) -> str:
 
 def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
     """The store lines behind bytes, bytes_per_token, elements_per_token or full_bytes of a cache analysis."""
-    known = ["bytes", "bytes_per_token", "elements_per_token", "full_bytes"]
+    known = ["bytes", "bytes_per_token", "elements_per_token", *(["full_bytes"] if found.engine == "ideal" else [])]
     if key not in known:
         raise _no_ledger(key, known)
-    kind = dtype(found.kv_dtype)
+    held = f"engine {found.engine}, {found.mla_cache} MLA cache"
+    if key == "bytes" and found.engine != "ideal":
+        return Ledger(key, found.bytes, held, tuple(_set_aside(group, found.engine) for group in found.groups))
+    kept = types(found.kv_dtype)
     rows = []
     for stage in equations(architecture, cache=found.mla_cache).stages:
         for line in stage.lines:
@@ -108,6 +110,7 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
             sizes = [line.scope[letter].size for letter in letters]
             elements = prod(sizes)
             tokens = line.kept.kept(found.context) if key == "bytes" else found.context
+            kind = kept.of(line)
             each = elements if key == "elements_per_token" else kind.row_bytes(elements)
             ranges = _spelled(symbols, sizes)
             if key != "elements_per_token":
@@ -117,8 +120,13 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
                 ranges += f"; {tokens:,} tokens × {found.batch} sequences"
                 times *= tokens * found.batch
             rows.append(_row(stage, line, line.statement.left.name, ranges, each, times))
-    held = f"engine {found.engine}, {found.mla_cache} MLA cache"
     return Ledger(key, sum(row.amount for row in rows), held, tuple(rows))
+
+
+def _set_aside(group: CacheGroup, engine: str) -> Row:
+    """What an engine sets aside for the layers of one group."""
+    ranges = f"{group.layers:,} layers, {group.cached_tokens:,} tokens as {engine} rounds them"
+    return Row(group.name, f"a cache of kind {group.kind}", group.kind, ranges, group.bytes, 1, group.bytes)
 
 
 def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:

@@ -27,6 +27,8 @@ def view(found: KVCache) -> View:
 def figures(found: KVCache) -> Table:
     sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
     title = f"{found.model}: {found.kv_dtype} cache of {sequences} of {units.grouped(found.context)} tokens"
+    if found.engine != "ideal":
+        title += f", as {found.engine} sets it aside"
     rows = [("in all", found.bytes), ("a further token of one sequence adds", found.bytes_per_token)]
     if found.state_bytes:
         rows.append(("constant state, in the sum above", found.state_bytes))

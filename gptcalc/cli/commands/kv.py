@@ -19,15 +19,13 @@ def command(
 ) -> Answer:
     """KV-cache (and recurrent-state) memory."""
     from gptcalc.analysis.cache import kv
-    from gptcalc.dtypes import dtype
     from gptcalc.sources import load
 
-    dtype(state_dtype)  # no sublayer has a recurrent state yet, so the type only has to be one
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
     found = kv(
-        loaded.architecture, batch=batch, context=context, kv_dtype=kv_dtype, engine=engine,
-        mla_cache=mla_cache,
+        loaded.architecture, batch=batch, context=context, kv_dtype=kv_dtype, state_dtype=state_dtype,
+        engine=engine, mla_cache=mla_cache,
     )  # fmt: skip
     if why is not None:
         from gptcalc.analysis.ledger import why_kv
