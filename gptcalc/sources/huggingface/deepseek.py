@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, temperature
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, groups, shared_experts
-from gptcalc.sources.huggingface.pattern import Units, every, first, stack
-from gptcalc.sources.huggingface.reader import flag, number, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.pattern import Units, every, first, listed, stack
+from gptcalc.sources.huggingface.reader import Fields, Hole, flag, number, optional, rmsnorm, shown, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import Names, bare, fused, in_layers
+from gptcalc.sources.huggingface.tensors import Held, Names, bare, fused, in_layers
+from gptcalc.sources.huggingface.vendors import MUP
 
 LATENT_NAMES: Names = in_layers(
     PREFIX,
@@ -60,8 +63,14 @@ EXPERTS: dict[str, Any] = {
     "route_scale": number("routed_scaling_factor"),
 }
 
+DENSE_OR_SPARSE = {"dense": "mlp", "sparse": "moe"}
+
 #: dense layers first, then experts in every moe_layer_freq-th
-SPARSE: Units = first("first_k_dense_replace", "mlp", every("moe_layer_freq", "moe", "mlp", offset=0))
+SPARSE: Units = listed(
+    "mlp_layer_types",
+    DENSE_OR_SPARSE,
+    first("first_k_dense_replace", "mlp", every("moe_layer_freq", "moe", "mlp", offset=0)),
+)
 
 DEEPSEEK_V2 = LLAMA.but(
     defaults={"moe_layer_freq": 1},
@@ -72,25 +81,198 @@ DEEPSEEK_V2 = LLAMA.but(
         "rope": rope(fraction=None, pairing="adjacent"),
         "bias": None,
         "mla": LATENT,
-        "moe": {
-            **EXPERTS,
-            "groups": groups(score="max", method="group_limited_greedy"),
-        },
+        "moe": {**EXPERTS, "groups": groups(score="max", method="group_limited_greedy")},
     },
     only={"scoring_func": "softmax", "topk_method": ("greedy", "group_limited_greedy")},
-    irrelevant=("num_key_value_heads", "head_dim", "qk_head_dim"),
+    irrelevant=("num_key_value_heads", "head_dim", "qk_head_dim", "first_k_dense_replace", "moe_layer_freq"),
     names={**EXPERT_NAMES, **LATENT_NAMES, **SHARED_NAMES},
 )
 
+SIGMOID: dict[str, Any] = {**EXPERTS, "router": "sigmoid", "selection_bias": True, "groups": groups()}
 
 DEEPSEEK_V3 = DEEPSEEK_V2.but(
     document={
         "rope": rope(fraction=None, pairing=when("rope_interleave", "adjacent", "half")),
-        "moe": {**EXPERTS, "router": "sigmoid", "selection_bias": True, "groups": groups()},
+        "moe": SIGMOID,
         "mtp": optional("num_nextn_predict_layers", "num_mtp_layers", least=0),
     },
+    defaults={"rope_interleave": True},
     only={"scoring_func": "sigmoid", "topk_method": "noaux_tc"},
     names=MTP_NAMES,
 )
 
-READERS = {"deepseek_v2": DEEPSEEK_V2, "deepseek_v3": DEEPSEEK_V3}
+#: relatives whose first layer is dense where the config doesn't say more
+FIRST_DENSE = DEEPSEEK_V3.but(defaults={"first_k_dense_replace": 1})
+
+# --- sparse attention -------------------------------------------------------------------------------------------------
+
+INDEX_NAMES = in_layers(
+    PREFIX,
+    {
+        "attn.index.q": "self_attn.indexer.wq_b",
+        "attn.index.k": "self_attn.indexer.wk",
+        "attn.index.k_norm": "self_attn.indexer.k_norm",
+        "attn.index.weights": "self_attn.indexer.weights_proj",
+    },
+)
+
+
+def index(**more: Any) -> dict[str, Any]:
+    return {"n_heads": size("index_n_heads"), "d": size("index_head_dim"), "top_k": size("index_topk"), **more}
+
+
+def own_choice(fields: Fields, n: int) -> Sequence[str]:
+    """Which layers choose their keys themselves: a pattern of F and S, or after some first ones every so many."""
+    pattern = fields.get("index_topk_pattern")
+    step, offset = fields.size("index_topk_freq") or 1, fields.size("index_skip_topk_offset", least=0)
+    if isinstance(pattern, str):
+        if len(pattern) != n or set(pattern) - {"F", "S"}:
+            raise InputError(f"{fields.within}index_topk_pattern: expected {n} letters F or S, found {shown(pattern)}")
+        return ["mla" if letter == "F" else "follower" for letter in pattern]
+    begin = 2 if offset is None else offset
+    return ["mla" if max(i - begin + 1, 0) % step == 0 else "follower" for i in range(n)]
+
+
+DEEPSEEK_V32 = DEEPSEEK_V3.but(
+    document={
+        "rope": rope(fraction=None, pairing="adjacent"),
+        "mla": {**LATENT, "index": index()},
+    },
+    only={"layer_types": None},
+    irrelevant=("layer_types", "rope_interleave", "indexer_rope_interleave"),
+    names=INDEX_NAMES,
+)
+
+_glm_index = index(pairing=when("indexer_rope_interleave", "adjacent", "half"))
+
+GLM_MOE_DSA = DEEPSEEK_V32.but(
+    document={
+        "layers": stack(listed("indexer_types", {"full": "mla", "shared": "follower"}, own_choice), SPARSE),
+        "mla": {**LATENT, "index": _glm_index},
+        "follower": {"like": "mla", "index": {**_glm_index, "shared": True}},
+    },
+    defaults={"indexer_rope_interleave": True},
+    irrelevant=("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern", "index_share_for_mtp_iteration"),
+)
+
+# --- others with latent attention -------------------------------------------------------------------------------------
+
+MISTRAL4 = DEEPSEEK_V3.but(
+    document={"mla": {**LATENT, "temperature": Hole(temperature)}, "moe": {**EXPERTS, "groups": groups(score="top2")}},
+    defaults={
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 128.0,
+            "original_max_position_embeddings": 8192,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.1,
+        }
+    },
+    only={"scoring_func": "softmax"},
+)
+
+YOUTU = DEEPSEEK_V3.but(document={"layers": stack("mla", "mlp"), "moe": None, "mtp": None})
+
+
+def heads_share(fields: Fields) -> int:
+    return fields.size("v_head_dim") or fields.needed("hidden_size") // fields.needed("num_attention_heads")
+
+
+MINICPM3 = YOUTU.but(
+    document={
+        "rope": rope(fraction=None),
+        "mla": {**LATENT, "d_v": Hole(heads_share)},
+        "bias": sites(mlp="mlp_bias"),
+        **MUP,
+    },
+    irrelevant=("rope_interleave",),
+)
+
+# --- LongCat: two latent attentions, two MLPs and experts across them in each layer -----------------------------------
+
+
+def numbered(entries: Names, number: int) -> Names:
+    """The weights of one of a block's attentions, stored as self_attn.0 and self_attn.1; ours are attn and attn2."""
+    ours = "attn." if number == 0 else f"attn{number + 1}."
+
+    def moved(entry: str | Held) -> str | Held:
+        if isinstance(entry, str):
+            return entry.replace("self_attn.", f"self_attn.{number}.")
+        parts = tuple((part.replace("attn.", ours, 1), width) for part, width in entry.parts)
+        return Held(entry.module.replace("self_attn.", f"self_attn.{number}."), parts, entry.groups)
+
+    return {s.replace("attn.", ours, 1): moved(e) for s, e in entries.items() if isinstance(e, (str, Held))}
+
+
+_two = {**LATENT_NAMES, "attn.out": f"{PREFIX}self_attn.o_proj"}
+
+LONGCAT_NAMES: Names = {
+    **numbered(_two, 0),
+    **numbered(_two, 1),
+    **in_layers(
+        PREFIX,
+        {
+            "attn.norm": "input_layernorm.0",
+            "parallel.norm": "post_attention_layernorm.0",
+            "attn2.norm": "input_layernorm.1",
+            "mlp2.norm": "post_attention_layernorm.1",
+            "mlp.gate": "mlps.0.gate_proj",
+            "mlp.up": "mlps.0.up_proj",
+            "mlp.down": "mlps.0.down_proj",
+            "mlp2.gate": "mlps.1.gate_proj",
+            "mlp2.up": "mlps.1.up_proj",
+            "mlp2.down": "mlps.1.down_proj",
+            "moe.router": "mlp.router.classifier",
+            "moe.selection_bias": bare("mlp.router.e_score_correction_bias"),
+        },
+    ),
+}
+
+
+def latent_scale(rank: str) -> Hole:
+    """Latents are scaled up to the width that they stand for."""
+    return Hole(lambda fields: float((fields.needed("hidden_size") / fields.needed(rank)) ** 0.5))
+
+
+LONGCAT = DEEPSEEK_V2.but(
+    document={
+        "n_layers": size("num_layers", "num_hidden_layers"),
+        "d_ff": size("ffn_hidden_size", "intermediate_size"),
+        "layers": "n*[mla+(mlp+mla+mlp)|moe]",
+        "mla": {**LATENT, "q_scale": latent_scale("q_lora_rank"), "kv_scale": latent_scale("kv_lora_rank")},
+        "moe": {
+            "n_experts": size("n_routed_experts", "num_local_experts"),
+            "top_k": size("moe_topk", "num_experts_per_tok"),
+            "d_ff": size("expert_ffn_hidden_size", "moe_intermediate_size"),
+            "n_identity": optional("zero_expert_num", least=0),
+            "route_scale": number("routed_scaling_factor"),
+            "bias": sites(router="router_bias"),
+            "selection_bias": True,
+            "normalize": flag("norm_topk_prob"),
+        },
+    },
+    only={
+        "zero_expert_type": "identity",
+        "mla_scale_q_lora": True,
+        "mla_scale_kv_lora": True,
+        "attention_method": "MLA",
+    },
+    irrelevant=("attention_method",),
+    names=LONGCAT_NAMES,
+)
+
+READERS = {
+    "deepseek_v2": DEEPSEEK_V2,
+    "deepseek_v3": DEEPSEEK_V3,
+    "kimi_k2": DEEPSEEK_V3.but(like="deepseek_v3"),
+    "deepseek_v32": DEEPSEEK_V32,
+    "glm_moe_dsa": GLM_MOE_DSA,
+    "glm4_moe_lite": FIRST_DENSE,
+    "axk1": FIRST_DENSE,
+    "sarvam_mla": FIRST_DENSE,
+    "mistral4": MISTRAL4,
+    "youtu": YOUTU,
+    "minicpm3": MINICPM3,
+    "longcat_flash": LONGCAT,
+}

@@ -34,7 +34,7 @@ def rope(
 ) -> Hole:
     """The rotation of one kind of layer.
 
-    theta, fraction, channels: the config's fields for them (or a constant).
+    theta, fraction, channels: the config's fields for them (or a constant); fraction None: whatever it says, all turn.
     scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
     """
 
@@ -48,7 +48,7 @@ def rope(
         if isinstance(theta, str) and fields.present(theta) and base != outer:
             fields.notes.append(f"{fields.within}{theta} = {shown(outer)} gives way to rope_theta = {shown(base)}")
         outer = fields.number(fraction) if isinstance(fraction, str) else fraction
-        part = own.get("partial_rotary_factor", outer)
+        part = None if fraction is None else own.get("partial_rotary_factor", outer)
         turning = fields.size(channels, least=0) if channels else None
         return {
             "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
