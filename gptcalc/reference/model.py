@@ -146,7 +146,9 @@ class Model:
         if e.scale != 1.0:
             x = x * e.scale
         if e.position == "learned":
-            x = x + np.take(w("position", e.rows, a.d), step.positions + e.offset, axis=0)
+            rows = np.take(w("position", e.rows, a.d), step.positions + e.offset, axis=0)  # (T, d)
+            step.tally.added("embedding.position", x, rows)
+            x = x + rows
         elif e.position == "sinusoidal":
             x = x + sinusoids(step.positions + e.offset, a.d).astype(x.dtype)
         if e.norm is not None:

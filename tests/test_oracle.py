@@ -1,0 +1,113 @@
+"""Counts, caches and FLOPs of full-size models equal those measured on Hugging Face transformers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+from math import prod
+
+import pytest
+
+from gptcalc.analysis.cache import kv
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.params import params
+from gptcalc.architecture import Architecture, LatentAttention, sublayers
+from gptcalc.sources.huggingface import read, tensor_names
+from gptcalc.validate import expected_tensors
+from tests.oracle import ENTRIES, REFUSED, model
+
+NAMES = sorted(set(ENTRIES) - set(REFUSED))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_total_and_active(name: str) -> None:
+    found = params(model(name))
+    assert (found.total, found.active) == (ENTRIES[name]["total"], ENTRIES[name]["active"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_group_of_tensors(name: str) -> None:
+    """Summed over layers, every tensor that transformers has is one that the equations have, with as many numbers."""
+    entry = ENTRIES[name]
+    expected: Counter[str] = Counter()
+    for tensor, shape, count in entry["tensors"]:
+        expected[tensor] += prod(shape) * count
+    found: Counter[str] = Counter()
+    names = tensor_names(read(entry["config"]).model_type, model(name))
+    for key, of in expected_tensors(model(name)):
+        places = [starred(place.name) for place in names.places(key)]
+        known = next((p for p in (*places, *others(places)) if p in expected), places[0])
+        found[known] += of.tensor.params
+    assert found == expected
+
+
+#: where transformers caches something else than the mathematics needs: what, as a multiple of full length, and why
+CACHED_OTHERWISE: dict[str, tuple[Fraction, str]] = {
+    "falcon-180b": (Fraction(232, 8), "keys and values are broadcast to all 232 query heads before they are cached"),
+    "gpt-neo-2.7b": (Fraction(1), "local layers cache everything and mask what is outside their window"),
+}
+
+
+def starred(tensor: str) -> str:
+    return re.sub(r"\.\d+\.", ".*.", tensor)
+
+
+def others(places: list[str]) -> list[str]:
+    """transformers 5 stacks the experts that checkpoints keep apart, and fuses their gate with up."""
+    made = []
+    for place in places:
+        stacked = place.replace(".{e}", "").removesuffix(".weight")
+        made.append(stacked)
+        for word in ("gate_proj", "up_proj", "w1", "w3"):
+            made.append(stacked.replace(word, "gate_up_proj"))
+        made.append(stacked.replace("w2", "down_proj"))
+    return made
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if (ENTRIES[name]["mtp"] or {}).get("config_value")])
+def test_multi_token_prediction(name: str) -> None:
+    truth = ENTRIES[name]["mtp"]
+    assert params(model(name)).mtp == truth["params"] + truth["buffers"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name]["cache"]])
+def test_cache(name: str) -> None:
+    """Our windows hold W tokens where transformers keeps W − 1 between steps, the newest being in flight."""
+    for length, elements in ENTRIES[name]["cache"].items():
+        now, next_ = kv(model(name), context=int(length)), kv(model(name), context=int(length) + 1)
+        if name in CACHED_OTHERWISE:
+            expected, _ = CACHED_OTHERWISE[name]
+            assert now.full_bytes // 2 * expected == elements, length
+            continue
+        full = [group.cached_tokens == later.cached_tokens for group, later in zip(now.groups, next_.groups, strict=True)]
+        held = [group.elements_per_token * (group.cached_tokens - full[k]) for k, group in enumerate(now.groups)]
+        assert sum(held) == elements, length
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name]["flops"]])
+def test_flops_of_a_prefill(name: str) -> None:
+    for length, total in ENTRIES[name]["flops"].items():
+        assert flops(model(name), context=int(length), pairs="full").total == total, length
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name]["decode"]])
+def test_flops_of_a_decode_step(name: str) -> None:
+    """One more token after `past`. transformers makes keys and values of all past latents anew at every step."""
+    truth = ENTRIES[name]["decode"]
+    # the class of openai-gpt has no cache: its "decode" is one token from nothing
+    past = 0 if name == "openai-gpt" else truth["past"]
+    # gpt-neo's local layers score the whole past before they mask it
+    pairs = "full" if name == "gpt-neo-2.7b" else "causal"
+    found = flops(model(name), context=past + 1, phase="decode", pairs=pairs, mla="expanded").total
+    assert found + again(model(name), truth["past"]) == truth["flops"]
+
+
+def again(architecture: Architecture, past: int) -> int:
+    """2 FLOPs for every past token, latent channel, head and channel of K (without its rotary part) and V."""
+    return sum(
+        count * 2 * past * mixer.kv_rank * mixer.n_heads * (mixer.d_nope + mixer.d_v)
+        for block, count in architecture.groups()
+        for mixer in sublayers(block)
+        if isinstance(mixer, LatentAttention)
+    )
