@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface import deepseek, gemma, gpt, llama, mixtures, olmo, qwen, vendors
+from gptcalc.sources.huggingface import deepseek, gemma, gpt, llama, mixtures, olmo, qwen, routed, vendors
 from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
 
 READERS: dict[str, Reader] = {
     model_type: reader
-    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors)
+    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed)
     for model_type, reader in family.READERS.items()
 }
 

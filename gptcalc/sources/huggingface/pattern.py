@@ -54,6 +54,20 @@ def listed(name: str, meanings: dict[str, str], otherwise: Units = "attn", *, lo
     return read
 
 
+def flagged(name: str, unit: str, other: str, otherwise: Units) -> Units:
+    """`unit` where a list of the config has a 1, `other` where it has a 0; `otherwise` where there is no list."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        value = fields.get(name)
+        if not isinstance(value, list):
+            return _each(otherwise, fields, n)
+        if len(value) != n or any(flag not in (0, 1) for flag in value):
+            raise InputError(f"{fields.within}{name}: expected {n} entries 0 or 1, found {shown(value)}")
+        return [unit if flag else other for flag in value]
+
+    return read
+
+
 def every(k: str | int, unit: str, other: str, *, offset: int = -1) -> Units:
     """`unit` in every k-th layer (layers k−1, 2k−1, … unless the offset says otherwise), `other` in the rest."""
 

@@ -45,8 +45,9 @@ def rope(
             return None
         outer = fields.number(theta) if isinstance(theta, str) else theta
         base = own.get("rope_theta", outer)
-        if isinstance(theta, str) and fields.present(theta) and base != outer:
-            fields.notes.append(f"{fields.within}{theta} = {shown(outer)} gives way to rope_theta = {shown(base)}")
+        flat = fields.values.get("rope_theta" if layer_type == FULL else theta)
+        if flat is not None and base != flat:
+            fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
         outer = fields.number(fraction) if isinstance(fraction, str) else fraction
         part = None if fraction is None else own.get("partial_rotary_factor", outer)
         turning = fields.size(channels, least=0) if channels else None
