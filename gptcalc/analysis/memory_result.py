@@ -47,6 +47,22 @@ class Replicated(Struct, frozen=True):
 
     name: str
     bytes: int
+    part: str = "weights"
+
+
+class Tensors(Struct, frozen=True):
+    """Equal tensors on the fullest device: how many, and what one takes."""
+
+    name: str
+    component: str
+    type: str
+    count: int
+    params: int
+    bytes: int
+
+    @property
+    def total(self) -> int:
+        return self.count * self.bytes
 
 
 class Memory(Struct, frozen=True, kw_only=True):
@@ -69,4 +85,5 @@ class Memory(Struct, frozen=True, kw_only=True):
     estimated: tuple[str, ...] = ()  # which parts are an estimate, and of what
     notes: tuple[str, ...] = ()
     host: int = 0  # bytes kept in the host's memory, by offload
-    pieces: dict[str, int] = {}  # finer parts of the fullest device: logits, state, master weights, …
+    pieces: dict[str, int] = {}  # finer parts of the fullest device: kv.window, activations.logits, …
+    tensors: tuple[Tensors, ...] = ()  # the weights of the fullest device

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from gptcalc.analysis import gguf
+from gptcalc.analysis.memory_result import Tensors
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.analysis.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.architecture import Architecture, Block
@@ -17,34 +16,13 @@ from gptcalc.equations import Equations, Index, equations
 from gptcalc.errors import InputError
 
 
-class Row(Struct, frozen=True):
-    """Equal tensors on one device."""
-
-    name: str
-    component: str
-    type: str
-    count: int
-    params: int  # of one
-    bytes: int  # of one
-
-    @property
-    def total(self) -> int:
-        return self.count * self.bytes
-
-
-class Whole(NamedTuple):
-    """A tensor's numbers and bytes before it is split."""
-
-    row: Row
-    experts: bool  # spread over expert parallel ranks
-
-
 class Share(NamedTuple):
     """What one device of a pipeline stage holds of a tensor, and the undivided tensor."""
 
-    row: Row
-    whole: Row
-    experts: bool
+    row: Tensors
+    whole: Tensors
+    experts: bool  # spread over expert parallel ranks
+    vocabulary: bool  # padded rows
 
 
 def names() -> list[str]:
@@ -133,12 +111,13 @@ class Weights:
         row = self._row(entry, mine, times, i, n)
         undivided = self._row(entry, whole, 0 if copy else times, i, n)
         self._check_blocks(entry, whole, mine)
-        return Share(row, undivided, "ep" in {index.shard for _, index in indices})
+        shards = {index.shard for _, index in indices}
+        return Share(row, undivided, "ep" in shards, "vocab" in shards)
 
-    def _row(self, entry: Entry, sizes: dict[str, int], times: int, i: int, n: int) -> Row:
+    def _row(self, entry: Entry, sizes: dict[str, int], times: int, i: int, n: int) -> Tensors:
         type_, size = self._stored(entry, sizes, i, n)
         weight = entry.tensor.weight
-        return Row(weight.key, weight.component, type_, times, prod(sizes.values()), size)
+        return Tensors(weight.key, weight.component, type_, times, prod(sizes.values()), size)
 
     def _stored(self, entry: Entry, sizes: dict[str, int], i: int, n: int) -> tuple[str, int]:
         """A tensor's type and bytes."""

@@ -1,0 +1,300 @@
+"""What a device must hold to run a model: weights, cache, activations, overhead."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Literal, NamedTuple
+
+from gptcalc.analysis.cache import pools, types
+from gptcalc.analysis.engines import Engine, Pool, chunk_of, held
+from gptcalc.analysis.live import NOTHING, Moment, moments, widest
+from gptcalc.analysis.memory_result import Device, Memory, Replicated, Tensors, added
+from gptcalc.analysis.params import COMPONENTS
+from gptcalc.analysis.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.weights import Share, Weights
+from gptcalc.architecture import Architecture
+from gptcalc.dtypes import BF16, FP32
+from gptcalc.equations import equations
+from gptcalc.equations.latent import CacheForm
+
+Pass = Literal["prefill", "decode"]
+
+
+class Stage(NamedTuple):
+    """What every device of one pipeline stage holds, and what grows with the work."""
+
+    weights: int
+    pools: list[Pool]
+    moments: list[Moment]
+
+
+class Inference:
+    """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        *,
+        dtype: str = "bf16",
+        kv_dtype: str = "bf16",
+        state_dtype: str = "fp32",
+        phase: Pass = "prefill",
+        engine: Engine = "ideal",
+        mla_cache: CacheForm = "latent",
+        parallel: Layout | None = None,
+        logits: Literal["all", "last"] = "last",
+        prefill_chunk: int | None = None,
+        overhead: int = 0,
+    ) -> None:
+        self.architecture = architecture
+        self.parallel = parallel or Layout()
+        self.kv_dtype = kv_dtype
+        self.phase = phase
+        self.engine = engine
+        self.logits = logits
+        self.chunk = prefill_chunk
+        self.overhead = overhead
+        self.kept = types(kv_dtype, state_dtype)
+        absorbed = phase == "decode" and mla_cache == "latent"
+        self.model = equations(architecture, "absorbed" if absorbed else "expanded", mla_cache)
+        self.weights = Weights(architecture, dtype, self.parallel, engine)
+        self.dtype = self.weights.dtype
+        self.width = self._width(self.dtype)
+        self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
+        self.stages = [self._stage(number) for number in range(self.parallel.pp)]
+
+    def _stage(self, number: int) -> Stage:
+        counts = self._counts(number)
+        kept = pools(self.model, self.kept, self.parallel, counts)
+        live = [m for stage in self.model.stages if counts.get(stage.name) for m in moments(stage, self.parallel.tp)]
+        return Stage(sum(share.row.total for share in self.shares[number]), kept, widest(live))
+
+    def _counts(self, number: int) -> dict[str, int]:
+        """How often each stage of the equations runs in a pipeline stage."""
+        start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
+        blocks = blocks_between(self.architecture, start, stop)
+        layers = [stage.name for stage in self.model.stages if stage.kind == "layers"]
+        names = zip((block for block, _ in self.architecture.groups()), layers, strict=True)
+        counts = {name: blocks[block] for block, name in names if block in blocks}
+        if number == 0:
+            counts["embedding"] = 1
+        if number == self.parallel.pp - 1:
+            counts["output"] = 1
+        return counts
+
+    def in_format(self, dtype: str) -> Inference:
+        """The same run with weights of another type."""
+        other = copy(self)
+        other.weights = Weights(self.architecture, dtype, self.parallel, self.engine)
+        other.dtype = other.weights.dtype
+        other.width = self._width(other.dtype)
+        other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
+        other.stages = [
+            stage._replace(weights=sum(share.row.total for share in shares))
+            for stage, shares in zip(self.stages, other.shares, strict=True)
+        ]
+        return other
+
+    def _width(self, dtype: str) -> int:
+        """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
+        return (FP32 if self.engine == "llama.cpp" or dtype == FP32.name else BF16).block_bytes
+
+    # one device
+
+    def widest(self, number: int, sequences: int, context: int) -> tuple[Moment, int]:
+        """The widest moment of a pass, and its bytes."""
+        found = (NOTHING, 0)
+        if not sequences:
+            return found
+        past = sequences * context
+        tokens = sequences if self.phase == "decode" else past
+        chunk = chunk_of(self.engine, self.chunk)
+        if chunk is not None and self.phase == "prefill":
+            tokens = min(tokens, chunk)
+        wanted = tokens if self.logits == "all" else min(sequences, tokens)
+        for moment in self.stages[number].moments:
+            size = moment.bytes(tokens, past, wanted, self.width)
+            if size > found[1]:
+                found = moment, size
+        return found
+
+    def device(self, number: int, sequences: int, context: int) -> Device:
+        """A device of one pipeline stage that serves so many sequences."""
+        stage = self.stages[number]
+        per_sequence = sum(part.bytes for part in held(self.engine, stage.pools, context, self.chunk))
+        return Device.holding(
+            weights=stage.weights,
+            kv=sequences * per_sequence,
+            activations=self.widest(number, sequences, context)[1],
+            overhead=self.overhead,
+        )
+
+    def fullest(self, batch: int, context: int) -> tuple[int, Device]:
+        """The pipeline stage whose devices hold most, and the fullest of them."""
+        sequences = self.parallel.sequences(batch)[0][0]
+        devices = [self.device(number, sequences, context) for number in range(self.parallel.pp)]
+        number = max(range(self.parallel.pp), key=lambda n: devices[n].total)
+        return number, devices[number]
+
+    def needed(self, batch: int, context: int) -> int:
+        """Bytes of the fullest device."""
+        return self.fullest(batch, context)[1].total
+
+    # all devices
+
+    def sums(self, batch: int, context: int) -> Device:
+        """The sum over all devices."""
+        return added(
+            (self.device(number, sequences, context), ranks * self.parallel.tp)
+            for number in range(self.parallel.pp)
+            for sequences, ranks in self.parallel.sequences(batch)
+        )
+
+    def memory(self, batch: int, context: int) -> Memory:
+        number, fullest = self.fullest(batch, context)
+        sums = self.sums(batch, context)
+        return Memory(
+            model=self.architecture.name,
+            devices=self.parallel.devices,
+            per_device=fullest,
+            total=sums.total,
+            sums=sums,
+            replicated=tuple(self.replicated(sums, batch, context)),
+            batch=batch,
+            context=context,
+            dtype=self.dtype,
+            kv_dtype=self.kv_dtype,
+            engine=self.engine,
+            phase=self.phase,
+            parallel=self.parallel.shown(),
+            exact=self.exact(),
+            estimated=self.estimated(number, batch, context),
+            notes=self.notes(),
+            pieces=self.pieces(number, batch, context),
+            tensors=self.tensors(number),
+        )
+
+    def whole(self, batch: int, context: int) -> Device:
+        """One copy of everything, undivided: what a single device would hold."""
+        undivided = copy(self)
+        undivided.parallel = Layout()
+        undivided.shares = [[share for shares in self.shares for share in shares]]
+        undivided.stages = [undivided._stage(0)]
+        device = undivided.device(0, batch, context)
+        weights = sum(share.whole.total for share in undivided.shares[0])
+        return Device.holding(
+            weights=weights, kv=device.kv, activations=device.activations, overhead=device.overhead
+        )
+
+    def replicated(self, sums: Device, batch: int, context: int) -> list[Replicated]:
+        """What the sum over devices counts beyond one copy."""
+        extra: dict[str, int] = {}
+        for shares in self.shares:
+            for share in shares:
+                for name, size in self._extra(share):
+                    extra[name] = extra.get(name, 0) + size
+        rows = [Replicated(name, size) for name, size in extra.items() if size]
+        if self.parallel.devices > 1:
+            whole = self.whole(batch, context)
+            rows += [
+                Replicated(name, more, part)
+                for part, name in (("kv", "cache"), ("activations", "activations"), ("overhead", "overhead"))
+                if (more := getattr(sums, part) - getattr(whole, part))
+            ]
+        return rows
+
+    def _extra(self, share: Share) -> list[tuple[str, int]]:
+        """A tensor's bytes beyond one copy: over tensor parallel ranks, and over data parallel ones."""
+        tp, dp = self.parallel.tp, self.parallel.dp
+        if share.experts:
+            return [("experts", tp * dp * share.row.total - share.whole.total)]
+        within = tp * share.row.total
+        return [(_name(share), within - share.whole.total), ("data parallel copies", (dp - 1) * within)]
+
+    # what is said of it
+
+    def pieces(self, number: int, batch: int, context: int) -> dict[str, int]:
+        """The finer parts of the fullest device."""
+        sequences = self.parallel.sequences(batch)[0][0]
+        parts: dict[str, int] = {}
+        for component in COMPONENTS:
+            size = sum(s.row.total for s in self.shares[number] if s.row.component == component)
+            if size:
+                parts[f"weights.{component}"] = size
+        for part in held(self.engine, self.stages[number].pools, context, self.chunk):
+            key = f"kv.{part.pool.kind}"
+            parts[key] = parts.get(key, 0) + sequences * part.bytes
+        if number == self.parallel.pp - 1:
+            rows = max((moment.logits for moment in self.stages[number].moments), default=0)
+            wanted = sequences if self.logits == "last" or self.phase == "decode" else sequences * context
+            parts["activations.logits"] = FP32.block_bytes * rows * wanted
+        return parts
+
+    def tensors(self, number: int) -> tuple[Tensors, ...]:
+        """The weights of a device, equal ones together."""
+        counts: dict[Tensors, int] = {}
+        for share in self.shares[number]:
+            one = Tensors(share.row.name, share.row.component, share.row.type, 0, share.row.params, share.row.bytes)
+            counts[one] = counts.get(one, 0) + share.row.count
+        return tuple(
+            Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items()
+        )
+
+    def exact(self) -> tuple[str, ...]:
+        by = "what the model needs" if self.engine == "ideal" else f"what {self.engine} sets aside"
+        return (
+            f"weights: every tensor as {self.dtype} stores it",
+            f"kv: {by}, in {self.kv_dtype}",
+        )
+
+    def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
+        moment, _ = self.widest(number, self.parallel.sequences(batch)[0][0], context)
+        where = f"at {moment.line!r} in {moment.stage}" if moment.line else "none"
+        overhead = "as given" if self.overhead else "none assumed (--overhead)"
+        return (
+            f"activations: the widest moment of the equations, {where}, without the score matrix; engines differ",
+            f"overhead: {overhead}; a runtime's context, graphs and fragmentation come on top",
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        notes = []
+        chunk = chunk_of(self.engine, self.chunk)
+        if self.phase == "prefill":
+            many = "all prompts in one pass" if chunk is None else f"at most {chunk:,} tokens in one pass"
+            notes.append(f"prefill: {many} (--prefill-chunk)")
+        if self.architecture.mtp is not None:
+            notes.append("multi-token-prediction modules are not loaded")
+        return tuple(notes)
+
+
+def _name(share: Share) -> str:
+    """Under which name a tensor's copies are shown."""
+    if share.whole.count == 0:
+        return "tied table on the last stage"
+    if share.vocabulary:
+        return "vocabulary padding"
+    return {"norm": "norms", "router": "routers"}.get(share.row.component, share.row.name)
+
+
+def memory(
+    architecture: Architecture,
+    *,
+    batch: int = 1,
+    context: int | None = None,
+    dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+    state_dtype: str = "fp32",
+    phase: Pass = "prefill",
+    engine: Engine = "ideal",
+    mla_cache: CacheForm = "latent",
+    parallel: Layout | None = None,
+    logits: Literal["all", "last"] = "last",
+    prefill_chunk: int | None = None,
+    overhead: int = 0,
+) -> Memory:
+    """What the fullest of the devices holds, and all of them in sum."""
+    run = Inference(
+        architecture, dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, phase=phase, engine=engine,
+        mla_cache=mla_cache, parallel=parallel, logits=logits, prefill_chunk=prefill_chunk, overhead=overhead,
+    )  # fmt: skip
+    return run.memory(batch, context or architecture.c)
