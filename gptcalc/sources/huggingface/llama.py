@@ -38,6 +38,16 @@ LAYER: Names = {
 
 PREFIX = "model.layers.{l}."
 
+#: norms behind the sublayers
+BEHIND_NAMES = in_layers(
+    PREFIX,
+    {
+        "attn.post_norm": "post_attention_layernorm",
+        "mlp.post_norm": "post_feedforward_layernorm",
+        "moe.post_norm": "post_feedforward_layernorm",
+    },
+)
+
 #: layer_types -> sections
 TYPES = {FULL: "attn", SLIDING: "local"}
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, TYPES
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
 from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import flag, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import in_layers
-
-BEHIND_NAMES = in_layers(
-    PREFIX,
-    {
-        "attn.post_norm": "post_attention_layernorm",
-        "mlp.post_norm": "post_feedforward_layernorm",
-        "moe.post_norm": "post_feedforward_layernorm",
-    },
-)
 
 OLMO = LLAMA.but(
     document={
-        "norm": {"kind": "layernorm", "weight": False},
+        "norm": {"kind": "layernorm", "weight": False, "bias": False},
         "bias": sites(attn="attention_bias"),
         "attn": {"clip": number("clip_qkv")},
     },

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA, TYPES
-from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, shared_experts
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, flag, sites, size
+from gptcalc.sources.huggingface.reader import Fields, Hole, flag, sites, size, when
+from gptcalc.sources.huggingface.tensors import in_layers
 
 
 def upper_layers(fields: Fields, n: int) -> Sequence[str]:
@@ -65,4 +66,16 @@ QWEN3_MOE = QWEN3.but(
     names=EXPERT_NAMES,
 )
 
-READERS = {"qwen2": QWEN2, "qwen3": QWEN3, "qwen3_moe": QWEN3_MOE}
+QWEN2_MOE = QWEN2.but(
+    document={
+        "layers": stack(MIXERS, sparse_layers),
+        "bias": when("qkv_bias", "qkv"),
+        "moe": {**_sparse, "n_shared": 1, "d_shared": size("shared_expert_intermediate_size"), "shared_gate": True},
+    },
+    names={
+        **EXPERT_NAMES,
+        **in_layers(PREFIX, {**shared_experts("mlp.shared_expert"), "moe.shared_gate": "mlp.shared_expert_gate"}),
+    },
+)
+
+READERS = {"qwen2": QWEN2, "qwen2_moe": QWEN2_MOE, "qwen3": QWEN3, "qwen3_moe": QWEN3_MOE}

@@ -295,11 +295,10 @@ class Reader:
 
     def fields(self, config: Mapping[str, Any], model_type: str, within: str = "") -> Fields:
         """The fields of a config, those of nested objects under dotted names."""
-        flat: dict[str, Any] = {}
-        for key, value in config.items():
-            if key not in self.nested:
-                flat[key] = value
-            elif isinstance(value, Mapping):
+        flat = dict(config)
+        for key in self.nested:
+            value = flat.pop(key, None)
+            if isinstance(value, Mapping):
                 flat |= {f"{key}.{inner}": item for inner, item in value.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")

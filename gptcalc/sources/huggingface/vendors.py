@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
-from gptcalc.sources.huggingface.olmo import BEHIND_NAMES
+from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.pattern import every, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, layernorm, number, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
