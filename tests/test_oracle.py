@@ -80,9 +80,11 @@ def test_cache(name: str) -> None:
             expected, _ = CACHED_OTHERWISE[name]
             assert now.full_bytes // 2 * expected == elements, length
             continue
-        full = [group.cached_tokens == later.cached_tokens for group, later in zip(now.groups, next_.groups, strict=True)]
-        held = [group.elements_per_token * (group.cached_tokens - full[k]) for k, group in enumerate(now.groups)]
-        assert sum(held) == elements, length
+        held = 0
+        for group, later in zip(now.groups, next_.groups, strict=True):
+            full = group.cached_tokens == later.cached_tokens
+            held += group.elements_per_token * (group.cached_tokens - full)
+        assert held == elements, length
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name]["flops"]])

@@ -7,13 +7,12 @@ golden test allows.
 from __future__ import annotations
 
 import importlib
-import inspect
-from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
 
 from tests.golden_models import distances
+from tests.mutation import mutate
 
 #: the error, the module, what is written, what the mutant writes, the golden model that must notice
 MUTANTS: list[tuple[str, str, str, str, str]] = [
@@ -68,24 +67,6 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("no rotary scores when absorbed", "latent", 's += step.dot(q_rope, k_rope.swapaxes(-1, -2), "scores")', "pass",
      "deepseek_v3"),
 ]  # fmt: skip
-
-
-def mutate(module: ModuleType, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
-    """Compiles the module's source with `old` replaced, and puts its functions and methods in place of the true ones."""
-    source = inspect.getsource(module)
-    assert old in source, f"{module.__name__} no longer says: {old}"
-    scratch: dict[str, object] = {"__name__": module.__name__}
-    exec(compile(source.replace(old, new), str(module.__file__), "exec"), scratch)
-    for name, changed in scratch.items():
-        true = getattr(module, name, None)
-        if getattr(changed, "__module__", None) != module.__name__:
-            continue
-        if isinstance(changed, FunctionType) and isinstance(true, FunctionType):
-            patch.setattr(true, "__code__", changed.__code__)
-        elif isinstance(changed, type):
-            for key, method in vars(changed).items():
-                if isinstance(method, FunctionType) and key in vars(true) and method.__closure__ is None:
-                    patch.setattr(vars(true)[key], "__code__", method.__code__)
 
 
 def worst(name: str) -> float:

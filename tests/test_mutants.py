@@ -1,0 +1,273 @@
+"""Tests must be seen to fail: deliberate errors in equations and analyses, each noticed by an independent number.
+
+A mutant replaces a piece of a module's source. Clean code gives every figure below; a mutant must miss one at least.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from gptcalc.analysis import cache, flops, params
+from gptcalc.architecture import build
+from gptcalc.sources import load
+from tests.mutation import mutate
+
+#: what is asked of a preset, and the answer: totals and caches as in test_eleven, FLOPs as in test_oracle
+FIGURES: dict[str, tuple[str, int]] = {
+    "gpt2 total": ("gpt2", 124_439_808),
+    "gpt2 embedding": ("gpt2", 39_383_808),
+    "gpt2 cache at 1024": ("gpt2", 1024 * 36_864),
+    "gpt2 full at 1024": ("gpt2", 291_648_307_200),
+    "gpt2 causal at 1024": ("gpt2", 252_993_601_536 + 38_654_705_664 * 1025 // 2048),
+    "gpt2 decode at 257": ("gpt2", 256_538_112),
+    "gpt2 macs at 1024": ("gpt2", 252_993_601_536 // 2 + 38_654_705_664 * 1025 // 4096),
+    "llama-3-8b total": ("llama-3-8b", 8_030_261_248),
+    "llama-3-8b decode at 257": ("llama-3-8b", 2 * (7_504_924_672 - 266_240) + 2 * 2 * 32 * 257 * 4096),
+    "llama-3-8b cache at 1024": ("llama-3-8b", 1024 * 131_072),
+    "qwen2.5-7b total": ("qwen2.5-7b", 7_615_616_512),
+    "mixtral-8x7b total": ("mixtral-8x7b", 46_702_792_704),
+    "mixtral-8x7b active": ("mixtral-8x7b", 12_879_925_248),
+    "mixtral-8x7b full at 256": ("mixtral-8x7b", 6_561_636_286_464),
+    "qwen3-30b-a3b total": ("qwen3-30b-a3b", 30_532_122_624),
+    "gemma-2-9b total": ("gemma-2-9b", 9_241_705_984),
+    "gemma-2-9b cache at 8192": ("gemma-2-9b", 2_113_929_216),
+    "gpt-oss-20b total": ("gpt-oss-20b", 20_914_757_184),
+    "gpt-oss-20b active": ("gpt-oss-20b", 4_187_440_704),
+    "gpt-oss-20b cache at 131072": ("gpt-oss-20b", 3_224_371_200),
+    "falcon-7b total": ("falcon-7b", 6_921_720_704),
+    "deepseek-v2-lite total": ("deepseek-v2-lite", 15_706_484_224),
+    "deepseek-v3 total": ("deepseek-v3", 671_026_419_200),
+    "deepseek-v3 active": ("deepseek-v3", 37_552_297_472),
+    "deepseek-v3 mtp": ("deepseek-v3", 11_610_068_224),
+    "deepseek-v3 cache at 1024": ("deepseek-v3", 1024 * 70_272),
+    "deepseek-v3 expanded cache at 1024": ("deepseek-v3", 1024 * 4_997_120),
+    "deepseek-v3 full at 256": ("deepseek-v3", 19_079_284_916_224),
+    "window decode at 9": ("window", 2 * 2 * (4 * 8 * 8 + 3 * 8 * 5) + 2 * 9 * 8 + 2 * 2 * 2 * 3 * 8),
+}  # fmt: skip
+
+WINDOW = {"d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 2, "d_ff": 5, "attn": {"window": 3}}
+
+
+def figure(name: str) -> int:
+    """One figure by its name in the table."""
+    preset, what = name.split(" ", 1)
+    model = build(WINDOW) if preset == "window" else load(preset).architecture
+    words = what.split(" at ")
+    context = int(words[1]) if len(words) > 1 else None
+    match words[0]:
+        case "total" | "active" | "embedding" | "mtp":
+            return int(getattr(params.params(model), words[0]))
+        case "cache":
+            return cache.kv(model, context=context).bytes
+        case "expanded cache":
+            return cache.kv(model, context=context, mla_cache="expanded").bytes
+        case "full":
+            return flops.flops(model, context=context, pairs="full").total
+        case "causal":
+            return flops.flops(model, context=context).total
+        case "decode":
+            return flops.flops(model, context=context, phase="decode").total
+        case "macs":
+            return flops.flops(model, context=context).macs
+    raise AssertionError(name)
+
+
+#: the error, the module, what is written, what the mutant writes, and a figure that must notice
+MUTANTS: list[tuple[str, str, str, str, str]] = [
+    (
+        "K counted with all heads",
+        "equations.attention",
+        "W_K[{_ix('i', kv, 'a')}]",
+        "W_K[{_ix('i', 'g,r' if kv == 'g' else kv, 'a')}]",
+        "llama-3-8b total",
+    ),
+    ("V left out", "equations.attention", 'W_V="v", b_V="v.bias"', 'b_V="v.bias"', "gpt2 total"),
+    ("no bias on K", "equations.attention", '"k" in a.bias', "False", "gpt2 total"),
+    (
+        "a bias on the output where only q, k, v have one",
+        "equations.attention",
+        '"out" in a.bias',
+        "True",
+        "qwen2.5-7b total",
+    ),
+    (
+        "qk-norm left out",
+        "equations.attention",
+        "if a.qk_norm is not None and before",
+        "if False",
+        "qwen3-30b-a3b total",
+    ),
+    (
+        "qk-norm over the whole width",
+        "equations.attention",
+        '"a" if norm.over == "head"',
+        '"a" if False',
+        "qwen3-30b-a3b total",
+    ),
+    ("sinks left out", "equations.attention", ', sink="sinks"', "", "gpt-oss-20b total"),
+    (
+        "scores of every KV head once",
+        "equations.attention",
+        "Σ_a q[{query}]",
+        "Σ_a k[{_ix('t', kv, 'a')}]",
+        "llama-3-8b decode at 257",
+    ),
+    (
+        "weighted sum not counted",
+        "equations.attention",
+        'lines.sum(f"o[{out}] = Σ_s',
+        'lines.pointwise(f"o[{out}] = Σ_s',
+        "gpt2 full at 1024",
+    ),
+    (
+        "no cache of V",
+        "equations.attention",
+        """lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", pairs, "kv")""",
+        "pass",
+        "gpt2 cache at 1024",
+    ),
+    (
+        "window ignored in the cache",
+        "analysis.engines",
+        "return context if self.limit is None else min(context, self.limit)",
+        "return context",
+        "gpt-oss-20b cache at 131072",
+    ),
+    (
+        "window ignored in decode",
+        "equations.language",
+        "return min(s, self.window or self.top_k or s)",
+        "return s",
+        "window decode at 9",
+    ),
+    (
+        "a token doesn't see itself",
+        "equations.language",
+        "return n * (n + 1) // 2",
+        "return n * (n - 1) // 2",
+        "gpt2 causal at 1024",
+    ),
+    (
+        "half the square for causal",
+        "equations.language",
+        "return triangle(limit) + (s - limit) * limit",
+        "return s * s // 2",
+        "gpt2 causal at 1024",
+    ),
+    (
+        "multiply-adds for FLOPs",
+        "equations.language",
+        "return 2 * self.terms(work)",
+        "return self.terms(work)",
+        "gpt2 full at 1024",
+    ),
+    (
+        "experts all active",
+        "equations.language",
+        "return self.params * chosen.active // chosen.total",
+        "return self.params",
+        "mixtral-8x7b active",
+    ),
+    (
+        "all experts multiplied",
+        "equations.language",
+        "return work.new_tokens * self.active",
+        "return work.new_tokens * self.total",
+        "mixtral-8x7b full at 256",
+    ),
+    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,q]', 'lines.pointwise(f"ρ[t,q]', "mixtral-8x7b full at 256"),
+    ("router bias left out", "equations.mlp", '"router" in m.bias', "False", "gpt-oss-20b total"),
+    ("selection bias left out", "equations.mlp", "if m.selection_bias", "if False", "deepseek-v3 total"),
+    ("expert biases left out", "equations.mlp", '"down" in m.bias', "False", "gpt-oss-20b total"),
+    ("no gate", "equations.mlp", "if not gated:", "if True:", "llama-3-8b total"),
+    (
+        "shared expert left out",
+        "equations.mlp",
+        "    if m.n_shared:\n        _shared",
+        "    if False:\n        _shared",
+        "deepseek-v3 total",
+    ),
+    (
+        "latent norm left out",
+        "equations.latent",
+        'lines, a.latent_norm, "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
+        'lines, Norm(weight=False), "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
+        "deepseek-v3 total",
+    ),
+    (
+        "rotary key not cached",
+        "equations.latent",
+        'lines.store("K_R[s,p] = k_R[s,p]"',
+        'lines.read("K_R[s,p] = k_R[s,p]") if True else lines.store("K_R"',
+        "deepseek-v3 cache at 1024",
+    ),
+    (
+        "latent cached twice",
+        "equations.latent",
+        'lines.store("C[s,l] = c[s,l]", Pairs(), "kv")',
+        'lines.store("C[s,l] = c[s,l]", Pairs(), "kv"); lines.store("C[s,l] = c[s,l]", Pairs(), "kv")',
+        "deepseek-v3 cache at 1024",
+    ),
+    (
+        "expanded keys without the rotary part",
+        "equations.latent",
+        'lines.store("K[s,h,b] = k[s,h,b]"',
+        'lines.store("K[s,h,a] = k[s,h,a]"',
+        "deepseek-v3 expanded cache at 1024",
+    ),
+    (
+        "no rotary scores",
+        "equations.latent",
+        'lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)',
+        "pass",
+        "deepseek-v3 full at 256",
+    ),
+    ("tied matrix counted twice", "analysis.params", 'or not key.startswith("embedding.")', "or True", "gpt2 total"),
+    (
+        "tied head does not multiply",
+        "equations.model",
+        'Line(text, "sum", "output"',
+        'Line(text, "pointwise", "output"',
+        "gpt2 full at 1024",
+    ),
+    (
+        "multi-token modules in the total",
+        "analysis.params",
+        'if stage.kind != "mtp")\n    total',
+        ")\n    total",
+        "deepseek-v3 total",
+    ),
+    ("no norm behind", "equations.norms", 'at in ("output", "sandwich")', 'at in ("output",)', "gemma-2-9b total"),
+    (
+        "a norm of its own for each parallel unit",
+        "equations.model",
+        "if part.norm is not None:",
+        "if part.norm is not None and False:",
+        "falcon-7b total",
+    ),
+    ("LayerNorm without bias", "equations.norms", "if norm.bias:", "if False:", "gpt2 total"),
+    ("final norm left out", "equations.model", "if head.norm is not None:", "if False:", "gpt2 total"),
+    ("positions left out", "equations.model", 'P="position"', "", "gpt2 total"),
+    (
+        "a byte a number",
+        "dtypes",
+        "return -(-elements // self.block) * self.block_bytes",
+        "return elements",
+        "gpt2 cache at 1024",
+    ),
+    ("MACs reported as FLOPs", "analysis.flops", "macs=total // 2", "macs=total", "gpt2 macs at 1024"),
+]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_clean_code_gives_the_figure(name: str) -> None:
+    assert figure(name) == FIGURES[name][1]
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
+        assert figure(name) != FIGURES[name][1], f"{error}: {name} does not notice"
