@@ -300,6 +300,9 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
 
 Mixer: TypeAlias = Attention | LatentAttention | Mlp | Experts
 
+#: what sublayers' weights are called by: attn.q, mlp.up, moe.router; the second of a kind in a block is attn2, …
+PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
+
 
 class Part(_Struct, frozen=True, kw_only=True):
     """One residual step: a unit, or several in parallel on the same input.

@@ -46,7 +46,7 @@ def scalings(draw: st.DrawFn, channels: int) -> Document:
 
 @st.composite
 def ropes(draw: st.DrawFn, d_head: int, partial: bool = True) -> Document:
-    channels = draw(st.sampled_from([c for c in range(2, d_head + 1, 2)])) if partial else d_head
+    channels = draw(st.sampled_from(list(range(2, d_head + 1, 2)))) if partial else d_head
     rope: Document = {"theta": draw(st.sampled_from([100.0, 10000.0]))}
     if channels != d_head:
         rope["channels"] = channels

@@ -218,7 +218,7 @@ class Tensor:
 SAVED = "kept for the backward pass: inputs of products, norms and activations, the softmax's result, masks, logits"
 
 
-#: bytes a row that FlashAttention keeps for its backward pass: the softmax's log-sum-exp in fp32 (arXiv:2307.08691, §3.1)
+#: bytes a row that FlashAttention keeps for its backward pass: log-sum-exp in fp32 (arXiv:2307.08691, §3.1)
 LOG_SUM_EXP = 4
 
 

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from gptcalc.architecture import (
     MTP,
+    PREFIX,
     Architecture,
     Attention,
     Block,
@@ -24,7 +25,6 @@ from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.equations.norms import drop, enter, leave, norm_line
 from gptcalc.equations.symbols import Symbols
 
-PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
 COMPONENT: dict[type[Mixer], str] = {
     Attention: "attention",
     LatentAttention: "attention",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gptcalc.architecture import (
+    PREFIX,
     Architecture,
     Attention,
     Block,
@@ -41,8 +42,6 @@ from gptcalc.reference.norms import normed
 from gptcalc.reference.step import LatentForm, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
-
-PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Mlp, sublayers
+from gptcalc.architecture import PREFIX, Architecture, Mixer, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -147,7 +147,6 @@ def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
     return found
 
 
-PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
 
 
 def _stem(key: str) -> tuple[str, bool]:
