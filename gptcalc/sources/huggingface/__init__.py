@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface import deepseek, gemma, gpt, llama, mixtures, olmo, qwen, routed, vendors
+from gptcalc.sources.huggingface import (
+    deepseek,
+    gemma,
+    gpt,
+    llama,
+    mixtures,
+    olmo,
+    qwen,
+    routed,
+    vendors,
+)
 from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
@@ -29,7 +39,12 @@ class Reading(NamedTuple):
 
 
 #: where multimodal configs keep the config of their text model
-NESTED = (("text_config",), ("thinker_config", "text_config"), ("language_config",), ("llm_config",))
+NESTED = (
+    ("text_config",),
+    ("thinker_config", "text_config"),
+    ("language_config",),
+    ("llm_config",),
+)
 
 
 def read(config: Mapping[str, Any]) -> Reading:
@@ -78,7 +93,11 @@ def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not isinstance(given, str):
         raise InputError(f"model_type: expected a string, found {shown(given)}")
     if given not in READERS:
-        raise InputError(f"model_type {printable(given)!r} is not known", did_you_mean(given, READERS), "unsupported")
+        raise InputError(
+            f"model_type {printable(given)!r} is not known",
+            did_you_mean(given, READERS),
+            "unsupported",
+        )
     return given, []
 
 
@@ -97,5 +116,8 @@ def explained(error: InputError, origin: Mapping[str, tuple[str, ...]], within: 
 def tensor_names(model_type: str, architecture: Architecture) -> TensorNames:
     """How checkpoints of this model_type name and lay out an architecture's weights."""
     if model_type not in READERS:
-        raise InputError(f"no tensor names are known for model_type {printable(model_type)!r}", kind="unsupported")
+        raise InputError(
+            f"no tensor names are known for model_type {printable(model_type)!r}",
+            kind="unsupported",
+        )
     return TensorNames(READERS[model_type].names, architecture)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
-from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, activation, number, rmsnorm, sites, size
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.reader import (
+    Fields,
+    Hole,
+    activation,
+    flag,
+    number,
+    optional,
+    rmsnorm,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import in_layers
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
 
 #: norms in front of and behind each sublayer
 SANDWICH_NAMES = in_layers(
@@ -37,7 +51,10 @@ GEMMA2 = GEMMA.but(
     document={
         "layers": stack(listed("layer_types", TYPES, every(2, "attn", "local")), "mlp"),
         "norm_at": "sandwich",
-        "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping")},
+        "attn": {
+            "scale": Hole(query_scale),
+            "softcap": number("attn_logit_softcapping"),
+        },
         "local": {"like": "attn", "window": size("sliding_window")},
         "softcap": number("final_logit_softcapping"),
     },
@@ -47,11 +64,22 @@ GEMMA2 = GEMMA.but(
 )
 
 GEMMA3 = GEMMA2.but(
-    defaults={"sliding_window_pattern": 6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
+    defaults={
+        "sliding_window_pattern": 6,
+        "rope_theta": 1000000.0,
+        "rope_local_base_freq": 10000.0,
+    },
     document={
-        "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
+        "layers": stack(
+            listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")),
+            "mlp",
+        ),
         "rope": rope(),
-        "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping"), "qk_norm": "head"},
+        "attn": {
+            "scale": Hole(query_scale),
+            "softcap": number("attn_logit_softcapping"),
+            "qk_norm": "head",
+        },
         "local": {
             "like": "attn",
             "window": size("sliding_window"),
@@ -60,4 +88,159 @@ GEMMA3 = GEMMA2.but(
     },
 )
 
-READERS = {"gemma": GEMMA, "gemma2": GEMMA2, "gemma3_text": GEMMA3}
+# --- Gemma 4: wider heads in the full layers, keys and values reused by the last layers, per-layer embeddings ---------
+
+
+def of_full_layers(name: str, flat: str) -> Hole:
+    """A size of the full layers: a field of its own, or the same in the per_layer_config of each of them."""
+
+    def read(fields: Fields) -> int | None:
+        own = fields.size(flat)
+        layers = (fields.mapping("per_layer_config") or {}).values()
+        given = [layer[name] for layer in layers if isinstance(layer, Mapping) and name in layer]
+        if not given:
+            return own
+        if any(value != given[0] for value in given) or (fields.present(flat) and own != given[0]):
+            raise fields.unsupported("per_layer_config", f"layers with different {name} are not understood")
+        return Fields({name: given[0]}, {}, fields.model_type, f"{fields.within}per_layer_config.").size(name)
+
+    return Hole(read)
+
+
+def kv_heads_of_full_layers(fields: Fields) -> int | None:
+    given = of_full_layers("num_key_value_heads", "num_global_key_value_heads").read(fields)
+    return given if fields.flag("attention_k_eq_v") else None
+
+
+def sharing(fields: Fields, n: int) -> Sequence[str]:
+    """The last num_kv_shared_layers reuse the keys and values of the last layer of their kind before them."""
+    kinds = list(TYPED(fields, n))
+    kinds[-1] = "attn"
+    shared = fields.size("num_kv_shared_layers", least=0) or 0
+    if shared >= n:
+        raise InputError(f"{fields.within}num_kv_shared_layers = {shared} leaves none of {n} layers to share from")
+    reuse = {"attn": "reuse", "local": "local_reuse"}
+    return [reuse[kind] if i >= n - shared else kind for i, kind in enumerate(kinds)]
+
+
+def feed_forward(fields: Fields, n: int) -> Sequence[str]:
+    """Twice the width where keys and values are reused, if the config says so; experts beside the MLP."""
+    shared = fields.size("num_kv_shared_layers", least=0) or 0
+    wide = fields.flag("use_double_wide_mlp")
+    experts = "|moe" if fields.flag("enable_moe_block") else ""
+    return [("wide" if wide and i >= n - shared else "mlp") + experts for i in range(n)]
+
+
+TYPED: Callable[[Fields, int], Sequence[str]] = listed("layer_types", TYPES, every(6, "attn", "local"))
+
+GEMMA4 = GEMMA.but(
+    document={
+        "d_head": None,
+        "n_kv_heads": None,
+        "layers": stack(sharing, feed_forward),
+        "rope": rope(1000000),
+        "norm": rmsnorm(),
+        "norm_at": "sandwich",
+        "parallel_norm": when("enable_moe_block", "separate"),
+        "parallel_out_norm": flag("enable_moe_block"),
+        "softcap": number("final_logit_softcapping"),
+        "layer_scalar": True,
+        "per_layer_embedding": when(
+            optional("hidden_size_per_layer_input", least=0),
+            {
+                "v": size("vocab_size_per_layer_input"),
+                "d": size("hidden_size_per_layer_input"),
+                "activation": activation("hidden_activation", gated=False),
+            },
+        ),
+        "local": {
+            "like": "attn",
+            "n_kv_heads": size("num_key_value_heads"),
+            "d_head": size("head_dim"),
+            "d_v": size("head_dim"),
+            "k_eq_v": False,
+            "window": size("sliding_window"),
+            "rope": rope(10000, layer_type=SLIDING, scaled=False),
+        },
+        "attn": {
+            "n_kv_heads": Hole(lambda f: kv_heads_of_full_layers(f) or f.needed("num_key_value_heads")),
+            "d_head": of_full_layers("head_dim", "global_head_dim"),
+            "k_eq_v": flag("attention_k_eq_v"),
+            "scale": 1.0,
+            "qk_norm": "head",
+            "v_norm": {"weight": False, "eps": number("rms_norm_eps")},
+        },
+        "reuse": {"like": "attn", "kv": {"from": "attn"}},
+        "local_reuse": {"like": "local", "kv": {"from": "local"}},
+        "wide": {
+            "like": "mlp",
+            "d_ff": Hole(lambda f: 2 * f.needed("intermediate_size")),
+        },
+        "moe": {
+            "n_experts": size("num_experts"),
+            "top_k": size("top_k_experts"),
+            "d_ff": size("moe_intermediate_size"),
+            "router_scale": True,
+        },
+    },
+    defaults={
+        "global_head_dim": 512,
+        "rope_parameters": {
+            FULL: {
+                "rope_type": "proportional",
+                "rope_theta": 1000000.0,
+                "partial_rotary_factor": 0.25,
+            },
+            SLIDING: {"rope_theta": 10000.0},
+        },
+    },
+    only={"use_bidirectional_attention": (False, "vision")},
+    irrelevant=(
+        "rope_theta",
+        "num_global_key_value_heads",
+        "moe_intermediate_size",
+        "num_experts",
+        "top_k_experts",
+    ),
+    names={
+        **SANDWICH_NAMES,
+        "ple.token": "model.embed_tokens_per_layer",
+        "ple.projection": "model.per_layer_model_projection",
+        "ple.norm": "model.per_layer_projection_norm",
+        **in_layers(
+            PREFIX,
+            {
+                "mlp.post_norm": (
+                    "post_feedforward_layernorm_1",
+                    "post_feedforward_layernorm",
+                ),
+                "moe.norm": "pre_feedforward_layernorm_2",
+                "moe.post_norm": "post_feedforward_layernorm_2",
+                "parallel.out_norm": "post_feedforward_layernorm",
+                "moe.router": "router.proj",
+                "moe.router_scale": bare("router.scale"),
+                "moe.expert_scale": bare("router.per_expert_scale"),
+                "moe.gate": bare("experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+                "moe.up": bare("experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+                "moe.down": bare("experts.down_proj"),
+                "ple.gate": "per_layer_input_gate",
+                "ple.out": "per_layer_projection",
+                "ple.post_norm": "post_per_layer_input_norm",
+                "layer_scalar": bare("layer_scalar"),
+            },
+        ),
+    },
+)
+
+VAULTGEMMA = GEMMA2.but(
+    document={"norm_at": "pre"},
+    names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}),
+)
+
+READERS = {
+    "gemma": GEMMA,
+    "gemma2": GEMMA2,
+    "gemma3_text": GEMMA3,
+    "gemma4_text": GEMMA4,
+    "vaultgemma": VAULTGEMMA,
+}

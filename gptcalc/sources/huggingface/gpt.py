@@ -63,14 +63,26 @@ GPT2 = Reader(
 )
 
 GPT1 = GPT2.but(
-    document={"norm_at": "post", "final_norm": False, "mlp": choice("afn", gelu="gelu_tanh", relu="relu", silu="silu")},
+    document={
+        "norm_at": "post",
+        "final_norm": False,
+        "mlp": choice("afn", gelu="gelu_tanh", relu="relu", silu="silu"),
+    },
     irrelevant=("predict_special_tokens", "n_special"),
-    names={"embedding.token": "transformer.tokens_embed", "embedding.position": "transformer.positions_embed"},
+    names={
+        "embedding.token": "transformer.tokens_embed",
+        "embedding.position": "transformer.positions_embed",
+    },
 )
 
 GPT_BIGCODE = GPT2.but(
     document={"n_kv_heads": when("multi_query", 1)},
-    irrelevant=("num_key_value_heads", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache"),
+    irrelevant=(
+        "num_key_value_heads",
+        "inference_runner",
+        "validate_runner_input",
+        "pre_allocate_kv_cache",
+    ),
     names=in_layers(
         "transformer.h.{l}.",
         {
@@ -144,7 +156,11 @@ OPT = Reader(
             "weight": flag("layer_norm_elementwise_affine"),
         },
         "norm_at": when("do_layer_norm_before", "pre", "post"),
-        "final_norm": when("do_layer_norm_before", Hole(lambda f: not f.flag("_remove_final_layer_norm")), False),
+        "final_norm": when(
+            "do_layer_norm_before",
+            Hole(lambda f: not f.flag("_remove_final_layer_norm")),
+            False,
+        ),
         "mlp": activation("activation_function", gated=False),
         "bias": when("enable_bias", "all"),
         "embedding": {
@@ -274,7 +290,10 @@ PHI = GPT_NEOX.but(
         "bias": ["attn", "mlp", "head"],
         "attn": {"qk_norm": when("qk_layernorm", "head")},
     },
-    names={**_plain, **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"})},
+    names={
+        **_plain,
+        **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"}),
+    },
 )
 
 PERSIMMON = GPT_NEOX.but(
@@ -343,7 +362,11 @@ STARCODER2 = GPT_NEOX.but(
         **_plain,
         **in_layers(
             "model.layers.{l}.",
-            {"attn.out": "self_attn.o_proj", "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"},
+            {
+                "attn.out": "self_attn.o_proj",
+                "mlp.up": "mlp.c_fc",
+                "mlp.down": "mlp.c_proj",
+            },
         ),
         "final_norm": "model.norm",
     },
@@ -427,7 +450,14 @@ BLOOM = Reader(
     },
     only={"apply_residual_connection_post_layernorm": False},
     irrelevant=frozenset(
-        {"slow_but_exact", "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "n_inner"}
+        {
+            "slow_but_exact",
+            "masked_softmax_fusion",
+            "offset_alibi",
+            "skip_bias_add",
+            "skip_bias_add_qkv",
+            "n_inner",
+        }
     ),
     names={
         "embedding.token": "transformer.word_embeddings",
@@ -457,14 +487,20 @@ def mpt_position(fields: Fields) -> str:
 
 
 def mpt_kv_heads(fields: Fields) -> int | None:
-    kind, given = fields.word("attn_config.attn_type"), fields.size("attn_config.kv_n_heads")
+    kind, given = (
+        fields.word("attn_config.attn_type"),
+        fields.size("attn_config.kv_n_heads"),
+    )
     return 1 if kind == "multiquery_attention" else given if kind == "grouped_query_attention" else None
 
 
 _biased = Hole(lambda f: not f.flag("no_bias"))
 
 MPT = Reader(
-    defaults={"attn_config.alibi": True, "attn_config.attn_type": "multihead_attention"},
+    defaults={
+        "attn_config.alibi": True,
+        "attn_config.attn_type": "multihead_attention",
+    },
     document={
         "d": size("d_model"),
         "v": size("vocab_size"),
@@ -476,7 +512,11 @@ MPT = Reader(
         "tying": flag("tie_word_embeddings"),
         "position": Hole(mpt_position),
         "rope": when("attn_config.rope", rope("attn_config.rope_theta", fraction=None)),
-        "norm": {"kind": "layernorm", "bias": _biased, "eps": number("layer_norm_epsilon")},
+        "norm": {
+            "kind": "layernorm",
+            "bias": _biased,
+            "eps": number("layer_norm_epsilon"),
+        },
         "mlp": "gelu",
         "bias": when(_biased, "all"),
         "logit_scale": number("logit_scale"),

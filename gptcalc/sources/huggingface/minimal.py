@@ -38,13 +38,14 @@ def _paths(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
         yield (*above, key)
 
 
+#: an emptied mapping would say nothing to a reader: the last key stays until the mapping goes as a whole
 def _shorten(document: dict[str, Any], path: tuple[str, ...], whole: Architecture) -> None:
     *above, key = path
     place = document
     for word in above:
         place = place[word]
     value = place.pop(key)
-    if _says(document, whole):
+    if (place or not above) and _says(document, whole):
         return
     for word in _shorthands(key, value):
         place[key] = word

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
-from gptcalc.sources.huggingface.pattern import every, listed, stack
+from gptcalc.sources.huggingface.pattern import CHUNKED, FULL, every, listed, stack
 from gptcalc.sources.huggingface.reader import (
     Fields,
     Hole,
@@ -17,17 +18,30 @@ from gptcalc.sources.huggingface.reader import (
     layernorm,
     number,
     optional,
+    shown,
     sites,
     size,
     when,
 )
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, QKV, Entry, Held, bare, fused, in_layers
+from gptcalc.sources.huggingface.tensors import (
+    EXPERTS_GATE_UP,
+    QKV,
+    Entry,
+    Held,
+    bare,
+    fused,
+    in_layers,
+)
 from gptcalc.sources.huggingface.vendors import ERNIE, GRANITE, HUNYUAN
 
 
 def own_experts(
-    module: str, gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj", together: str | None = None
+    module: str,
+    gate: str = "gate_proj",
+    up: str = "up_proj",
+    down: str = "down_proj",
+    together: str | None = None,
 ) -> dict[str, Entry]:
     """Experts of which each has three tensors of its own, or (as transformers 5 stores them) two for all together."""
     all_experts = together or module
@@ -49,7 +63,12 @@ def shared_experts(module: str) -> dict[str, Entry]:
 
 #: experts under `mlp.experts`, the router at `mlp.gate`
 EXPERT_NAMES = in_layers(
-    PREFIX, {"moe.norm": "post_attention_layernorm", "moe.router": "mlp.gate", **own_experts("mlp.experts")}
+    PREFIX,
+    {
+        "moe.norm": "post_attention_layernorm",
+        "moe.router": "mlp.gate",
+        **own_experts("mlp.experts"),
+    },
 )
 
 MIXTRAL_NAMES = in_layers(
@@ -62,7 +81,12 @@ MIXTRAL_NAMES = in_layers(
 )
 
 
-def groups(n: str = "n_group", top_k: str = "topk_group", score: str = "top2", method: str | None = None) -> Hole:
+def groups(
+    n: str = "n_group",
+    top_k: str = "topk_group",
+    score: str = "top2",
+    method: str | None = None,
+) -> Hole:
     """Group-limited routing, where there is more than one group (and topk_method is the one that uses them)."""
 
     def read(fields: Fields) -> dict[str, Any] | None:
@@ -77,7 +101,10 @@ MIXTRAL = LLAMA.but(
     document={
         "layers": stack("attn", "moe"),
         "attn": {"window": optional("sliding_window")},
-        "moe": {"n_experts": size("num_local_experts", "num_experts"), "top_k": size("num_experts_per_tok")},
+        "moe": {
+            "n_experts": size("num_local_experts", "num_experts"),
+            "top_k": size("num_experts_per_tok"),
+        },
     },
     names=MIXTRAL_NAMES,
 )
@@ -112,8 +139,18 @@ GPT_OSS = LLAMA.but(
             "attn.sinks": bare("self_attn.sinks"),
             "moe.norm": "post_attention_layernorm",
             "moe.router": "mlp.router",
-            "moe.gate": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP, groups="d_ff", stored="in,out"),
-            "moe.up": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP, groups="d_ff", stored="in,out"),
+            "moe.gate": bare(
+                "mlp.experts.gate_up_proj",
+                parts=EXPERTS_GATE_UP,
+                groups="d_ff",
+                stored="in,out",
+            ),
+            "moe.up": bare(
+                "mlp.experts.gate_up_proj",
+                parts=EXPERTS_GATE_UP,
+                groups="d_ff",
+                stored="in,out",
+            ),
             "moe.down": bare("mlp.experts.down_proj", stored="in,out"),
         },
     ),
@@ -195,14 +232,23 @@ GRANITEMOE = GRANITE.but(
             "moe.router": ("block_sparse_moe.router.layer", "block_sparse_moe.router"),
             "moe.gate": _granite_inputs,
             "moe.up": _granite_inputs,
-            "moe.down": ("block_sparse_moe.output_linear", bare("block_sparse_moe.experts.down_proj")),
-            **fused("shared_mlp.input_linear", (("moe.shared.gate", 1), ("moe.shared.up", 1))),
+            "moe.down": (
+                "block_sparse_moe.output_linear",
+                bare("block_sparse_moe.experts.down_proj"),
+            ),
+            **fused(
+                "shared_mlp.input_linear",
+                (("moe.shared.gate", 1), ("moe.shared.up", 1)),
+            ),
             "moe.shared.down": "shared_mlp.output_linear",
         },
     ),
 )
 
-_jetmoe_experts = {"n_experts": size("num_local_experts"), "top_k": size("num_experts_per_tok")}
+_jetmoe_experts = {
+    "n_experts": size("num_local_experts"),
+    "top_k": size("num_experts_per_tok"),
+}
 
 JETMOE = LLAMA.but(
     document={
@@ -261,9 +307,17 @@ DBRX = Reader(
         "ffn_config.moe_normalize_expert_weights": 1.0,
         "ffn_config.ffn_act_fn.name": "silu",
     },
-    only={"ffn_config.moe_normalize_expert_weights": (1, 1.0), "ffn_config.uniform_expert_assignment": False},
+    only={
+        "ffn_config.moe_normalize_expert_weights": (1, 1.0),
+        "ffn_config.uniform_expert_assignment": False,
+    },
     irrelevant=frozenset(
-        {"ffn_config.hidden_size", "ffn_config.moe_jitter_eps", "rope_parameters", "num_key_value_heads"}
+        {
+            "ffn_config.hidden_size",
+            "ffn_config.moe_jitter_eps",
+            "rope_parameters",
+            "num_key_value_heads",
+        }
     ),
     nested=("attn_config", "ffn_config", "ffn_config.ffn_act_fn"),
     names={
@@ -362,7 +416,95 @@ HUNYUAN_MOE = HUNYUAN.but(
     },
 )
 
+# --- Llama 4: chunks with rotary positions, and layers without either -------------------------------------------------
+
+
+def llama4_mixers(fields: Fields, n: int) -> Sequence[str]:
+    """Rotary positions by no_rope_layers (1 where a layer has them), chunks by layer_types or with the positions."""
+    step = fields.needed("no_rope_layer_interval")
+    rotates = fields.items("no_rope_layers") or [int((i + 1) % step != 0) for i in range(n)]
+    chunk = fields.size("attention_chunk_size") is not None
+    kinds = fields.items("layer_types") or [CHUNKED if flag and chunk else FULL for flag in rotates]
+    if len(rotates) != n or len(kinds) != n:
+        raise InputError(f"{fields.within}no_rope_layers and layer_types: expected {n} entries each")
+    known = {(1, CHUNKED): "chunk", (1, FULL): "rotary", (0, FULL): "nope"}
+    for i, kind in enumerate(zip(rotates, kinds, strict=True)):
+        if kind not in known:
+            raise fields.unsupported(f"layer_types[{i}]", f"{shown(kind[1])} is not understood there")
+    return [known[kind] for kind in zip(rotates, kinds, strict=True)]
+
+
+def llama4_feed_forward(fields: Fields, n: int) -> Sequence[str]:
+    step = fields.size("interleave_moe_layer_step", least=0) or 0
+    given = fields.items("moe_layers")
+    sparse = given if given is not None else list(range(step - 1, n, step)) if step else []
+    return ["moe" if i in sparse else "mlp" for i in range(n)]
+
+
+def llama4_temperature(fields: Fields) -> dict[str, Any] | None:
+    floor, scale = fields.number("floor_scale"), fields.number("attn_scale")
+    return {"floor": floor, "scale": scale} if fields.get("attn_temperature_tuning") else None
+
+
+_chunked = {
+    "like": "attn",
+    "qk_norm": when(
+        "use_qk_norm",
+        {"over": "head", "kind": "l2", "weight": False, "after_rope": True},
+    ),
+}
+
+LLAMA4 = LLAMA.but(
+    document={
+        "d_ff": size("intermediate_size_mlp"),
+        "layers": stack(llama4_mixers, llama4_feed_forward),
+        "rope": rope(pairing="adjacent"),
+        "bias": sites(attn="attention_bias"),
+        "chunk": {**_chunked, "chunk": size("attention_chunk_size")},
+        "rotary": _chunked,
+        "nope": {
+            "like": "attn",
+            "position": "none",
+            "temperature": Hole(llama4_temperature),
+        },
+        "attn": {},
+        "moe": {
+            "n_experts": size("num_local_experts"),
+            "top_k": size("num_experts_per_tok"),
+            "d_ff": size("intermediate_size"),
+            "n_shared": 1,
+            "router": "topk_sigmoid",
+            "normalize": False,
+            "weight_at": "input",
+        },
+    },
+    only={"for_llm_compressor": False},
+    names=in_layers(
+        PREFIX,
+        {
+            "mlp.gate": "feed_forward.gate_proj",
+            "mlp.up": "feed_forward.up_proj",
+            "mlp.down": "feed_forward.down_proj",
+            "moe.norm": "post_attention_layernorm",
+            "moe.router": "feed_forward.router",
+            "moe.gate": bare(
+                "feed_forward.experts.gate_up_proj",
+                parts=EXPERTS_GATE_UP,
+                stored="in,out",
+            ),
+            "moe.up": bare(
+                "feed_forward.experts.gate_up_proj",
+                parts=EXPERTS_GATE_UP,
+                stored="in,out",
+            ),
+            "moe.down": bare("feed_forward.experts.down_proj", stored="in,out"),
+            **shared_experts("feed_forward.shared_expert"),
+        },
+    ),
+)
+
 READERS = {
+    "llama4_text": LLAMA4,
     "mixtral": MIXTRAL,
     "gpt_oss": GPT_OSS,
     "phimoe": PHIMOE,

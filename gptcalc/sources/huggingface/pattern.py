@@ -18,7 +18,12 @@ LONGEST_PERIOD = 64
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 
 
-def stack(mixer: Units, feed_forward: Units, joint: str = "+", n_layers: str = "num_hidden_layers") -> Hole:
+def stack(
+    mixer: Units,
+    feed_forward: Units,
+    joint: str = "+",
+    n_layers: str = "num_hidden_layers",
+) -> Hole:
     """The expression of layers that consist of a mixer and a feed-forward part."""
 
     def read(fields: Fields) -> str:
@@ -37,7 +42,13 @@ def _each(units: Units, fields: Fields, n: int) -> Sequence[str]:
     return [units] * n if isinstance(units, str) else units(fields, n)
 
 
-def listed(name: str, meanings: dict[str, str], otherwise: Units = "attn", *, longer: bool = False) -> Units:
+def listed(
+    name: str,
+    meanings: dict[str, str],
+    otherwise: Units = "attn",
+    *,
+    longer: bool = False,
+) -> Units:
     """Units by a list with a word for each layer, such as layer_types; `otherwise` where the config has no list."""
 
     def read(fields: Fields, n: int) -> Sequence[str]:

@@ -24,7 +24,10 @@ MIXERS = listed("layer_types", TYPES, upper_layers)
 
 def sparse_layers(fields: Fields, n: int) -> Sequence[str]:
     """Experts in every decoder_sparse_step-th layer that mlp_only_layers doesn't except."""
-    step, experts = fields.needed("decoder_sparse_step"), fields.size("num_experts", "num_local_experts", least=0)
+    step, experts = (
+        fields.needed("decoder_sparse_step"),
+        fields.size("num_experts", "num_local_experts", least=0),
+    )
     dense = fields.items("mlp_only_layers") or []
     return ["moe" if experts and i not in dense and (i + 1) % step == 0 else "mlp" for i in range(n)]
 
@@ -70,12 +73,28 @@ QWEN2_MOE = QWEN2.but(
     document={
         "layers": stack(MIXERS, sparse_layers),
         "bias": when("qkv_bias", "qkv"),
-        "moe": {**_sparse, "n_shared": 1, "d_shared": size("shared_expert_intermediate_size"), "shared_gate": True},
+        "moe": {
+            **_sparse,
+            "n_shared": 1,
+            "d_shared": size("shared_expert_intermediate_size"),
+            "shared_gate": True,
+        },
     },
     names={
         **EXPERT_NAMES,
-        **in_layers(PREFIX, {**shared_experts("mlp.shared_expert"), "moe.shared_gate": "mlp.shared_expert_gate"}),
+        **in_layers(
+            PREFIX,
+            {
+                **shared_experts("mlp.shared_expert"),
+                "moe.shared_gate": "mlp.shared_expert_gate",
+            },
+        ),
     },
 )
 
-READERS = {"qwen2": QWEN2, "qwen2_moe": QWEN2_MOE, "qwen3": QWEN3, "qwen3_moe": QWEN3_MOE}
+READERS = {
+    "qwen2": QWEN2,
+    "qwen2_moe": QWEN2_MOE,
+    "qwen3": QWEN3,
+    "qwen3_moe": QWEN3_MOE,
+}

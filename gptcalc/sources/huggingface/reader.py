@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -25,7 +26,11 @@ class Fields:
     """The fields of one config. Remembers which were asked for; what is absent has the class's default."""
 
     def __init__(
-        self, values: Mapping[str, Any], defaults: Mapping[str, Any], model_type: str, within: str = ""
+        self,
+        values: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+        model_type: str,
+        within: str = "",
     ) -> None:
         self.values = values
         self.defaults = defaults
@@ -111,7 +116,10 @@ class Fields:
         return value
 
     def unsupported(self, name: str, why: str) -> InputError:
-        return InputError(f"{self.within}{name}: {why} (model_type {self.model_type!r})", kind="unsupported")
+        return InputError(
+            f"{self.within}{name}: {why} (model_type {self.model_type!r})",
+            kind="unsupported",
+        )
 
 
 def shown(value: Any) -> str:
@@ -171,9 +179,16 @@ def choice(*names: str, **meanings: Any) -> Hole:
 
 
 def when(condition: str | Hole, then: Any, otherwise: Any = None) -> Hole:
-    """One value where a flag is true, another where it isn't."""
+    """One value where a flag is true, another where it isn't. The fields of the other count as known, no more."""
     test = flag(condition) if isinstance(condition, str) else condition
-    return Hole(lambda fields: fill(then if test.read(fields) else otherwise, fields))
+
+    def read(fields: Fields) -> Any:
+        chosen, other = (then, otherwise) if test.read(fields) else (otherwise, then)
+        with suppress(InputError):
+            fill(other, fields)
+        return fill(chosen, fields)
+
+    return Hole(read)
 
 
 def fill(template: Any, fields: Fields) -> Any:
@@ -204,7 +219,13 @@ FUNCTIONS = {
     "geglu": "gelu",
     "xielu": "xielu",
 }
-GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu", "relu2": "relu2glu"}
+GATED = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu_tanh": "geglu_tanh",
+    "relu": "reglu",
+    "relu2": "relu2glu",
+}
 
 
 def activation(*names: str, gated: bool) -> Hole:
@@ -221,11 +242,20 @@ def activation(*names: str, gated: bool) -> Hole:
 
 
 def rmsnorm(eps: str | float = "rms_norm_eps", **more: Any) -> dict[str, Any]:
-    return {"kind": "rmsnorm", "eps": number(eps) if isinstance(eps, str) else eps, **more}
+    return {
+        "kind": "rmsnorm",
+        "eps": number(eps) if isinstance(eps, str) else eps,
+        **more,
+    }
 
 
 def layernorm(eps: str | float = "layer_norm_eps", **more: Any) -> dict[str, Any]:
-    return {"kind": "layernorm", "bias": True, "eps": number(eps) if isinstance(eps, str) else eps, **more}
+    return {
+        "kind": "layernorm",
+        "bias": True,
+        "eps": number(eps) if isinstance(eps, str) else eps,
+        **more,
+    }
 
 
 def sites(**which: str | Hole | bool) -> Hole:
@@ -302,7 +332,12 @@ class Reader:
                 flat |= {f"{key}.{inner}": item for inner, item in value.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
-        return Fields(flat, {**class_defaults(self.like or model_type), **self.defaults}, model_type, within)
+        return Fields(
+            flat,
+            {**class_defaults(self.like or model_type), **self.defaults},
+            model_type,
+            within,
+        )
 
     def fill(self, fields: Fields) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
         """The document of a config, and the fields that each of its top-level keys was read from."""

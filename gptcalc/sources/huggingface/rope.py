@@ -96,7 +96,11 @@ def scaling(own: Mapping[str, Any], fields: Fields) -> dict[str, Any] | None:
     reader = SCALINGS.get(kind) if isinstance(kind, str) else None
     if reader is None:
         hint = did_you_mean(str(kind), SCALINGS)
-        raise InputError(f"{fields.within}rope_scaling: type {shown(kind)} is not understood", hint, "unsupported")
+        raise InputError(
+            f"{fields.within}rope_scaling: type {shown(kind)} is not understood",
+            hint,
+            "unsupported",
+        )
     terms = _Terms(own, fields)
     found = reader(terms)
     for key in own:
@@ -167,7 +171,11 @@ def _dynamic(terms: _Terms) -> dict[str, Any]:
     if alpha:
         terms.asked |= {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}
         return {"kind": "ntk", "factor": alpha}
-    return {"kind": "dynamic", "factor": terms.number("factor", needed=True), "original": terms.context()}
+    return {
+        "kind": "dynamic",
+        "factor": terms.number("factor", needed=True),
+        "original": terms.context(),
+    }
 
 
 def _yarn(terms: _Terms) -> dict[str, Any]:
@@ -177,7 +185,13 @@ def _yarn(terms: _Terms) -> dict[str, Any]:
         "original": terms.original(),
         **{
             key: terms.number(key)
-            for key in ("beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim")
+            for key in (
+                "beta_fast",
+                "beta_slow",
+                "attention_factor",
+                "mscale",
+                "mscale_all_dim",
+            )
             if terms.own.get(key) not in (None, 0)
         },
         "truncate": terms.truth("truncate"),

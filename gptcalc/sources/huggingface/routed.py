@@ -3,12 +3,36 @@ experts beside."""
 
 from __future__ import annotations
 
-from gptcalc.sources.huggingface.deepseek import DENSE_OR_SPARSE, EXPERTS, MTP_NAMES, SHARED_NAMES, SIGMOID, SPARSE
+from gptcalc.sources.huggingface.deepseek import (
+    DENSE_OR_SPARSE,
+    EXPERTS,
+    MTP_NAMES,
+    SHARED_NAMES,
+    SIGMOID,
+    SPARSE,
+)
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, groups
-from gptcalc.sources.huggingface.pattern import SLIDING, Units, every, first, flagged, listed, stack
+from gptcalc.sources.huggingface.pattern import (
+    SLIDING,
+    Units,
+    every,
+    first,
+    flagged,
+    listed,
+    stack,
+)
 from gptcalc.sources.huggingface.qwen import upper_layers
-from gptcalc.sources.huggingface.reader import Fields, Hole, flag, number, optional, sites, size, when
+from gptcalc.sources.huggingface.reader import (
+    Fields,
+    Hole,
+    flag,
+    number,
+    optional,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, Names, bare, fused, in_layers
 from gptcalc.sources.huggingface.vendors import exaone_windows, windows
@@ -18,25 +42,39 @@ NAMES: Names = {**EXPERT_NAMES, **SHARED_NAMES}
 #: DeepSeek's first mixture: softmax scores, no bias
 DEEPSEEK_MOE = LLAMA.but(
     document={"layers": stack("attn", SPARSE), "moe": EXPERTS},
-    defaults={"moe_layer_freq": 1, "first_k_dense_replace": 0, "routed_scaling_factor": 1.0},
+    defaults={
+        "moe_layer_freq": 1,
+        "first_k_dense_replace": 0,
+        "routed_scaling_factor": 1.0,
+    },
     only={"scoring_func": "softmax"},
     irrelevant=("first_k_dense_replace", "moe_layer_freq"),
     names=NAMES,
 )
 
 ROUTED = DEEPSEEK_MOE.but(
-    document={"moe": SIGMOID, "mtp": optional("num_nextn_predict_layers", "num_mtp_layers", least=0)},
+    document={
+        "moe": SIGMOID,
+        "mtp": optional("num_nextn_predict_layers", "num_mtp_layers", least=0),
+    },
     only={"scoring_func": "sigmoid", "topk_method": "noaux_tc"},
     names=MTP_NAMES,
 )
 
 GLM4_MOE = ROUTED.but(
-    document={"bias": sites(qkv="attention_bias"), "attn": {"qk_norm": when("use_qk_norm", "head")}},
+    document={
+        "bias": sites(qkv="attention_bias"),
+        "attn": {"qk_norm": when("use_qk_norm", "head")},
+    },
     defaults={"partial_rotary_factor": 0.5},
 )
 
 SOLAR_OPEN = ROUTED.but(
-    document={"layers": "n*attn+moe", "d_ff": None, "bias": sites(qkv="attention_bias")},
+    document={
+        "layers": "n*attn+moe",
+        "d_ff": None,
+        "bias": sites(qkv="attention_bias"),
+    },
     irrelevant=("intermediate_size",),
 )
 
@@ -74,22 +112,44 @@ BAILING_NAMES: Names = {
 BAILING_MOE = DEEPSEEK_MOE.but(
     document={
         "bias": sites(qkv="use_qkv_bias", out="use_bias"),
-        "moe": {**EXPERTS, "n_experts": size("num_experts"), "n_shared": optional("num_shared_experts", least=0)},
+        "moe": {
+            **EXPERTS,
+            "n_experts": size("num_experts"),
+            "n_shared": optional("num_shared_experts", least=0),
+        },
     },
     defaults={"hidden_act": "silu", "rms_norm_eps": 1e-6, "norm_topk_prob": True},
     only={"rope_scaling": None, "multi_gate": False},
-    irrelevant=("norm_head", "norm_softmax", "max_window_layers", "use_sliding_window", "sliding_window"),
+    irrelevant=(
+        "norm_head",
+        "norm_softmax",
+        "max_window_layers",
+        "use_sliding_window",
+        "sliding_window",
+    ),
     names=BAILING_NAMES,
 )
 
 BAILING_MOE_V2 = BAILING_MOE.but(
     document={
-        "moe": {**SIGMOID, "n_experts": size("num_experts"), "n_shared": optional("num_shared_experts", least=0)},
+        "moe": {
+            **SIGMOID,
+            "n_experts": size("num_experts"),
+            "n_shared": optional("num_shared_experts", least=0),
+        },
         "attn": {"qk_norm": when("use_qk_norm", "head")},
         "mtp": optional("num_nextn_predict_layers", least=0),
     },
-    defaults={"use_qk_norm": True, "routed_scaling_factor": 2.5, "first_k_dense_replace": 1},
-    only={"score_function": "sigmoid", "scoring_func": "sigmoid", "moe_router_enable_expert_bias": True},
+    defaults={
+        "use_qk_norm": True,
+        "routed_scaling_factor": 2.5,
+        "first_k_dense_replace": 1,
+    },
+    only={
+        "score_function": "sigmoid",
+        "scoring_func": "sigmoid",
+        "moe_router_enable_expert_bias": True,
+    },
     irrelevant=("rotary_dim", "moe_shared_expert_intermediate_size"),
     names=MTP_NAMES,
 )
@@ -109,9 +169,26 @@ HY_V3 = ROUTED.but(
         },
     },
     defaults={"first_k_dense_replace": 1},
-    only={"qk_norm": True, "route_norm": True, "moe_router_use_sigmoid": True, "moe_router_enable_expert_bias": True},
-    irrelevant=("enable_moe_fp32_combine", "enable_attention_fp32_softmax", "enable_lm_head_fp32"),
-    names=in_layers(PREFIX, {"moe.selection_bias": (bare("mlp.e_score_correction_bias"), bare("mlp.expert_bias"))}),
+    only={
+        "qk_norm": True,
+        "route_norm": True,
+        "moe_router_use_sigmoid": True,
+        "moe_router_enable_expert_bias": True,
+    },
+    irrelevant=(
+        "enable_moe_fp32_combine",
+        "enable_attention_fp32_softmax",
+        "enable_lm_head_fp32",
+    ),
+    names=in_layers(
+        PREFIX,
+        {
+            "moe.selection_bias": (
+                bare("mlp.e_score_correction_bias"),
+                bare("mlp.expert_bias"),
+            )
+        },
+    ),
 )
 
 EXAONE_MOE = ROUTED.but(
@@ -127,7 +204,11 @@ EXAONE_MOE = ROUTED.but(
 AFMOE = LLAMA.but(
     document={
         "layers": stack(
-            listed("layer_types", TYPES, every("global_attn_every_n_layers", "attn", "local")),
+            listed(
+                "layer_types",
+                TYPES,
+                every("global_attn_every_n_layers", "attn", "local"),
+            ),
             first("num_dense_layers", "mlp", "moe"),
         ),
         "norm_at": "sandwich",
@@ -187,13 +268,24 @@ MIMO_V2 = LLAMA.but(
     document={
         "d_v": optional("v_head_dim"),
         "layers": stack(
-            listed("layer_types", TYPES, flagged("hybrid_layer_pattern", "local", "attn", FIRST_AND_EVERY_SIXTH)),
-            listed("mlp_layer_types", DENSE_OR_SPARSE, flagged("moe_layer_freq", "moe", "mlp", first(1, "mlp", "moe"))),
+            listed(
+                "layer_types",
+                TYPES,
+                flagged("hybrid_layer_pattern", "local", "attn", FIRST_AND_EVERY_SIXTH),
+            ),
+            listed(
+                "mlp_layer_types",
+                DENSE_OR_SPARSE,
+                flagged("moe_layer_freq", "moe", "mlp", first(1, "mlp", "moe")),
+            ),
         ),
         "norm": {"kind": "rmsnorm", "eps": number("layernorm_epsilon", "rms_norm_eps")},
         "bias": sites(qkv="attention_bias"),
         "rope": rope(5000000, fraction=0.334),
-        "attn": {"value_scale": number("attention_value_scale"), "sinks": flag("add_full_attention_sink_bias")},
+        "attn": {
+            "value_scale": number("attention_value_scale"),
+            "sinks": flag("add_full_attention_sink_bias"),
+        },
         "local": {
             "like": "attn",
             "n_kv_heads": Hole(twice_the_kv_heads),
@@ -219,7 +311,15 @@ MIMO_V2 = LLAMA.but(
     ),
     names={
         **NAMES,
-        **in_layers(PREFIX, {"attn.sinks": (bare("self_attn.attention_sink_bias"), bare("self_attn.sinks"))}),
+        **in_layers(
+            PREFIX,
+            {
+                "attn.sinks": (
+                    bare("self_attn.attention_sink_bias"),
+                    bare("self_attn.sinks"),
+                )
+            },
+        ),
     },
 )
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, layernorm, number, sites, size, when
+from gptcalc.sources.huggingface.reader import (
+    Fields,
+    Hole,
+    layernorm,
+    number,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, fused, in_layers
 
@@ -40,7 +48,11 @@ COHERE2 = COHERE.but(
         "local": {"like": "attn", "position": "rope", "window": size("sliding_window")},
     },
     defaults={"sliding_window_pattern": 4},
-    only={"rotary_pct": 1.0, "position_embedding_type": "rope_gptj", "use_parallel_block": True},
+    only={
+        "rotary_pct": 1.0,
+        "position_embedding_type": "rope_gptj",
+        "use_parallel_block": True,
+    },
     irrelevant=(
         "cache_implementation",
         "layer_switch",
@@ -60,7 +72,13 @@ GLM = LLAMA.but(
 
 GLM4 = GLM.but(
     document={"norm_at": "sandwich"},
-    names=in_layers(PREFIX, {"attn.post_norm": "post_self_attn_layernorm", "mlp.post_norm": "post_mlp_layernorm"}),
+    names=in_layers(
+        PREFIX,
+        {
+            "attn.post_norm": "post_self_attn_layernorm",
+            "mlp.post_norm": "post_mlp_layernorm",
+        },
+    ),
 )
 
 
@@ -87,7 +105,10 @@ EXAONE = LLAMA.but(
     document={
         "n_layers": size("num_hidden_layers", "num_layers"),
         "layers": "n*attn+mlp",
-        "norm": {"kind": "rmsnorm", "eps": number("rms_norm_eps", "layer_norm_epsilon")},
+        "norm": {
+            "kind": "rmsnorm",
+            "eps": number("rms_norm_eps", "layer_norm_epsilon"),
+        },
     },
     names={
         "embedding.token": ("transformer.wte", "model.embed_tokens"),
@@ -133,11 +154,22 @@ EXAONE4 = LLAMA.but(
     names=BEHIND_NAMES,
 )
 
-ERNIE = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": when("use_bias", ["attn", "mlp"])})
+ERNIE = LLAMA.but(
+    document={
+        "rope": rope(pairing="adjacent"),
+        "bias": when("use_bias", ["attn", "mlp"]),
+    }
+)
 
 HUNYUAN = LLAMA.but(
     document={"attn": {"qk_norm": {"over": "head", "after_rope": True}}},
-    names=in_layers(PREFIX, {"attn.q_norm": "self_attn.query_layernorm", "attn.k_norm": "self_attn.key_layernorm"}),
+    names=in_layers(
+        PREFIX,
+        {
+            "attn.q_norm": "self_attn.query_layernorm",
+            "attn.k_norm": "self_attn.key_layernorm",
+        },
+    ),
 )
 
 
