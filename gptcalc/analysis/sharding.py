@@ -65,6 +65,18 @@ def layout(architecture: Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1,
     return found
 
 
+def over(
+    architecture: Architecture, devices: int | None, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None
+) -> Layout:
+    """A layout over so many devices: tensor parallel where nothing else is said."""
+    if devices is not None and (tp, pp, ep, dp) == (1, 1, 1, None):
+        return layout(architecture, tp=devices)
+    found = layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp)
+    if devices not in (None, found.devices):
+        raise InputError(f"--devices {devices}: --tp, --pp and --dp make {found.devices}", kind="usage")
+    return found
+
+
 def local(indices: Iterable[tuple[str, Index]], parallel: Layout, multiple: int = 1) -> dict[str, int]:
     """What each index of one tensor ranges over on one device. Refuses what engines refuse.
 

@@ -1,0 +1,62 @@
+"""How the answer of `fit` is shown."""
+
+from __future__ import annotations
+
+from gptcalc import units
+from gptcalc.analysis.fit import Fit
+from gptcalc.analysis.memory_result import PARTS
+from gptcalc.report.memory import NAMES
+from gptcalc.report.table import Column, Table, View
+
+PIECES = (
+    Column("part", "needed of a device"), Column("bytes", "bytes", "bytes"), Column("share", "of the budget", "share"),
+)  # fmt: skip
+MOST = (Column("figure", ""), Column("most", "", "text"))
+
+
+def view(found: Fit, where: str) -> View:
+    """The answer, what is needed, the most that fits, and what would have to give."""
+    sizes = [(NAMES.get(p, p), n, n) for p in PARTS if (n := getattr(found.per_device, p))]
+    main = Table(PIECES, [*sizes, ("in all", found.needed, found.needed)], whole=found.budget)
+    parts: list[Table | str] = [answer(found, where), main, Table(MOST, most(found), heading=False)]
+    if not found.fits:
+        parts.append(Table(MOST, changes(found), title="what would do, one at a time", heading=False))
+    lines = [f"exact: {line}" for line in found.exact] + [f"estimate: {line}" for line in found.estimated]
+    parts.append("\n".join([*lines, *found.notes]))
+    return View(parts, main)
+
+
+def answer(found: Fit, where: str) -> str:
+    devices = f"{found.devices} × {where}" if found.devices > 1 else where
+    share = f", of which {found.utilization:.0%} may be used" if found.utilization < 1 else ""
+    left = units.short_bytes(abs(found.headroom))
+    verdict = "yes" if found.fits else "no"
+    rest = f"{left} left" if found.fits else f"{left} too much"
+    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    return (
+        f"{verdict}: {found.model} in {found.dtype} with {sequences} of {units.grouped(found.context)} tokens "
+        f"on {devices}{share}: {rest}"
+    )
+
+
+def most(found: Fit) -> list[tuple[str, str]]:
+    """The largest batch and context, and the widest weights."""
+    rows = [
+        (f"largest batch at {units.grouped(found.context)} tokens", _count(found.max_batch)),
+        (f"longest context at batch {units.grouped(found.batch)}", _count(found.max_context)),
+    ]
+    if found.widest_dtype is not None:
+        rows.append(("widest weights", found.widest_dtype))
+    rows.append(("limited by", NAMES.get(found.limited_by, found.limited_by)))
+    return rows
+
+
+def _count(n: int | None) -> str:
+    return "any" if n is None else "none" if n == 0 else units.grouped(n)
+
+
+def changes(found: Fit) -> list[tuple[str, str]]:
+    """What to give up, one at a time."""
+    options = {"context": "--context", "batch": "--batch", "dtype": "--dtype", "kv_dtype": "--kv-dtype", "tp": "--tp"}
+    rows = [(options[key], str(value)) for key, value in found.would_fit.items()]
+    return rows or [("nothing tried", "does")]

@@ -1,0 +1,67 @@
+"""How the memory of devices is shown."""
+
+from __future__ import annotations
+
+from gptcalc import units
+from gptcalc.analysis.memory_result import PARTS, Memory
+from gptcalc.report.table import Column, Table, View
+
+PIECES = (
+    Column("part", "a device holds"), Column("bytes", "bytes", "bytes"), Column("share", "share", "share"),
+    Column("basis", ""),
+)  # fmt: skip
+SUMS = (Column("part", "all devices hold"), Column("bytes", "bytes", "bytes"), Column("share", "share", "share"))
+COPIES = (Column("name", "more than once"), Column("part", "part"), Column("bytes", "bytes", "bytes"))
+
+NAMES = {"kv": "cache", "optimizer": "optimiser"}
+
+
+def view(found: Memory) -> View:
+    """The fullest device part by part, what all devices hold, what is held more than once, what is an estimate."""
+    exact = {line.partition(":")[0] for line in found.exact}
+    estimated = {line.partition(":")[0] for line in found.estimated}
+    rows: list[tuple[str, int, int, str]] = []
+    for part in PARTS:
+        size = getattr(found.per_device, part)
+        if size:
+            basis = "exact" if part in exact else "estimate" if part in estimated else ""
+            rows.append((NAMES.get(part, part), size, size, basis))
+            rows += [(f"  {name}", n, n, "") for name, n in pieces(found, part)]
+    rows.append(("in all", found.per_device.total, found.per_device.total, ""))
+    main = Table(PIECES, rows, title=title(found), whole=found.per_device.total)
+    parts: list[Table | str] = [main]
+    if found.devices > 1:
+        sums = [(NAMES.get(p, p), n, n) for p in PARTS if (n := getattr(found.sums, p))]
+        parts.append(Table(SUMS, [*sums, ("in all", found.total, found.total)], whole=found.total))
+    if found.replicated:
+        copies = [(r.name, NAMES.get(r.part, r.part), r.bytes) for r in found.replicated]
+        parts.append(Table(COPIES, copies))
+    lines = [f"exact: {line}" for line in found.exact] + [f"estimate: {line}" for line in found.estimated]
+    if found.host:
+        lines.insert(0, f"in the host's memory: {units.grouped(found.host)} bytes ({units.short_bytes(found.host)})")
+    parts.append("\n".join([*lines, *found.notes]))
+    return View(parts, main)
+
+
+def pieces(found: Memory, part: str) -> list[tuple[str, int]]:
+    """The finer parts of one part, where there is more than one."""
+    own = [(key.removeprefix(f"{part}."), n) for key, n in found.pieces.items() if key.startswith(f"{part}.") and n]
+    return own if len(own) > 1 or part == "activations" else []
+
+
+def title(found: Memory) -> str:
+    """What is run, and on what."""
+    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    length = f"{sequences} of {units.grouped(found.context)} tokens"
+    if found.phase == "train":
+        text = f"{found.model}: training in {found.dtype}, {length}"
+    else:
+        text = f"{found.model}: {found.dtype} weights, {found.kv_dtype} cache of {length}"
+        if found.phase == "decode":
+            text += ", decoding"
+        if found.engine not in (None, "ideal"):
+            text += f", as {found.engine} sets it aside"
+    if found.devices > 1:
+        split = ", ".join(f"{key} {n}" for key, n in found.parallel.items() if n > 1)
+        text += f"; the fullest of {found.devices} devices ({split})"
+    return text
