@@ -24,6 +24,7 @@ MAX_DIGITS = 30
 MAX_POINTS = 10_000_000
 
 _COUNT = re.compile(r"(\d+(?:_\d+)*)(\.\d+)?([kmgKMG]?)")
+_PARAMETERS = re.compile(r"(\d+(?:\.\d+)?)([kKMBT]?)")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
 
 
@@ -66,6 +67,34 @@ def points(text: str) -> list[int]:
     for item in text.split(","):
         values += _points_of(item, room=MAX_POINTS - len(values))
     return values
+
+
+#: as parameters are spoken of
+PARAMETERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+def span(text: str) -> tuple[int, int | None]:
+    """A range of parameters: 7B..9B, ..1.5B or 70B.. (no end); a single 8B means what rounds to it."""
+    ends = text.split("..")
+    if len(ends) == 1:
+        low = parameters(text)
+        step = Fraction(PARAMETERS[text.strip()[-1]] if text.strip()[-1].isalpha() else 1, 10 ** _places(text))
+        return int(low - step / 2), int(low + step / 2)
+    if len(ends) != 2:
+        raise InputError(f"{printable(text)!r} is not a range of sizes", "write 7B..9B, ..1.5B or 70B..", "usage")
+    return parameters(ends[0]) if ends[0] else 0, parameters(ends[1]) if ends[1] else None
+
+
+def parameters(text: str) -> int:
+    """A number of parameters: 1.5B, 350M."""
+    match = _PARAMETERS.fullmatch(text.strip())
+    if match is None or len(text) > MAX_DIGITS:
+        raise InputError(f"{printable(text)!r} is not a number of parameters", "write 1.5B or 350M", "usage")
+    return int(Fraction(match[1]) * PARAMETERS[match[2]])
+
+
+def _places(number: str) -> int:
+    return len(number.strip().rstrip("kKMBT").partition(".")[2])
 
 
 def _points_of(item: str, room: int) -> list[int]:

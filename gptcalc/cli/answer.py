@@ -86,8 +86,8 @@ def deliver(answer: Answer, output: Output) -> int:
     asked = output.get is not None or output.out is not None or output.json or output.format is not None
     text = rendered(answer, output) if asked or not output.quiet else ""
     if not output.quiet:
-        for warning in answer.warnings:
-            print(f"gptcalc: {warning}", file=sys.stderr)
+        for warning in dict.fromkeys(answer.warnings):
+            print(f"gptcalc: {'' if warning.startswith('warning: ') else 'note: '}{warning}", file=sys.stderr)
     if output.out is not None:
         write_file(output.out, text)
     else:

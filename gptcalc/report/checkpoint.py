@@ -35,8 +35,8 @@ def counted(path: str, header: Header) -> Counted:
     dtypes: dict[str, int] = {}
     for tensor in header.tensors:
         if not is_buffer(tensor):
-            dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + tensor.count
-    listed = tuple(Listed(t.name, t.shape, t.dtype, t.count) for t in header.tensors)
+            dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + tensor.elements
+    listed = tuple(Listed(t.name, t.shape, t.dtype, t.elements) for t in header.tensors)
     return Counted(os.path.basename(os.path.abspath(path)), header.total, dtypes, listed)
 
 

@@ -16,13 +16,19 @@ def json(data: Any) -> str:
 
 
 def get(data: Any, key: str) -> str:
-    """One value of the JSON at a dotted key (list indices as numbers): bare, null as null, objects compact."""
+    """One value of the JSON as text: bare, null as null, objects compact."""
+    value = pick(data, key)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def pick(data: Any, key: str) -> Any:
+    """One value of the JSON at a dotted key, list indices as numbers."""
     value = msgspec.to_builtins(data)
     walked: list[str] = []
     for word in key.split("."):
         value = _step(value, word, walked, data)
         walked.append(word)
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value
 
 
 def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:

@@ -10,8 +10,9 @@ from msgspec import Struct
 from gptcalc import units
 from gptcalc.errors import printable
 
-#: count, bytes and flops have a short form beside the exact one; share is a part of a whole, shown with a bar
-Kind = Literal["text", "number", "count", "bytes", "flops", "seconds", "share", "ratio"]
+#: count, bytes and flops have a short form beside the exact one; share is a part of a whole, shown with a bar;
+#: figure is text that stands to the right, as numbers do
+Kind = Literal["text", "figure", "number", "count", "bytes", "flops", "seconds", "share"]
 
 SHORT: dict[str, Callable[[Any], str]] = {
     "count": units.short_count,
@@ -78,12 +79,12 @@ def text(value: Any, kind: Kind, whole: int = 0) -> str:
         return units.percent(value, whole)
     if kind == "seconds":
         return units.duration(value)
-    if kind == "ratio":
-        return f"{value}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return units.grouped(value) if kind != "text" else str(value)
+    if isinstance(value, float):
+        return f"{value:,.12g}"
     if isinstance(value, (list, tuple)):
         return " × ".join(str(item) for item in value)
     return printable(str(value), 500)

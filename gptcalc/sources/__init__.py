@@ -84,7 +84,9 @@ def is_path(reference: str) -> bool:
 
 
 def is_checkpoint(path: str) -> bool:
-    """Whether a path holds tensors without a config.json that would describe the model."""
+    """Whether a reference is the path of tensors without a config.json that would describe the model."""
+    if not is_path(path):
+        return False
     if os.path.isdir(path):
         files = os.listdir(path)
         return "config.json" not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)

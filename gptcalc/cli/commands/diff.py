@@ -1,0 +1,37 @@
+"""gptcalc diff"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.options import MODEL, Batch, Context, KVDType, Set, context_warnings, preset_names
+
+
+def command(
+    a: Annotated[str, typer.Argument(metavar="MODEL", help="Each " + MODEL + ".", autocompletion=preset_names)],
+    b: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=preset_names)],
+    settings: Set = [],  # noqa: B006
+    batch: Batch = 1,
+    context: Context = None,
+    kv_dtype: KVDType = "bf16",
+) -> Answer:
+    """Two models, line by line: fields, parameters, cache, FLOPs, equations.
+
+    Both at the same context: without --context the shorter of the two models' own. --set edits the second model.
+    """
+    from gptcalc.report.diff import diff
+    from gptcalc.report.figures import Facts
+    from gptcalc.sources import load
+
+    left, right = load(a), load(b, settings)
+    length = context or min(left.architecture.c, right.architecture.c)
+    sides = [
+        Facts(side.architecture, side.document, batch=batch, context=length, kv_dtype=kv_dtype)
+        for side in (left, right)
+    ]
+    warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, length))]
+    found = diff(*sides)
+    return Answer(found, show("diff", found), tuple(warnings))

@@ -1,0 +1,113 @@
+"""gptcalc presets"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gptcalc import units
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.options import Columns, Sort
+from gptcalc.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from gptcalc.report.figures import Facts
+
+DEFAULT = ("model", "released", "total", "active", "n_layers", "d", "c", "features")
+
+
+def command(
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern such as 'qwen*'.")
+    ] = None,
+    family: Annotated[str | None, typer.Option("--family", metavar="NAME", help="Of this family.")] = None,
+    feature: Annotated[
+        list[str],
+        typer.Option("--feature", metavar="NAME", help="With this feature, such as moe, mla or window; repeatable."),
+    ] = [],  # noqa: B006
+    size: Annotated[
+        str | None, typer.Option("--size", metavar="RANGE", help="Parameters in all: 7B..9B, ..1.5B, 70B.. or 8B.")
+    ] = None,
+    year: Annotated[
+        str | None, typer.Option("--year", metavar="YEAR", help="Released then: 2024 or 2023..2025.")
+    ] = None,
+    columns: Columns = None,
+    sort: Sort = None,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="FOLDER", help="Hold a folder of preset files to the schema.")
+    ] = None,
+) -> Answer:
+    """What is there."""
+    if check is not None:
+        return _checked(check)
+    from gptcalc.report import figures
+
+    keys = figures.chosen(columns, DEFAULT)
+    found = [facts for facts in _presets(pattern) if _matches(facts, family, feature, size, year)]
+    rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
+    return Answer(rows, show("rows", rows, keys))
+
+
+def _presets(pattern: str | None) -> Iterator[Facts]:
+    from fnmatch import fnmatchcase
+
+    from gptcalc.report.figures import Facts
+    from gptcalc.sources import load
+    from gptcalc.sources.preset import names
+
+    wanted = (pattern or "").lower()
+    glob = any(sign in wanted for sign in "*?[")
+    for name in names():
+        if fnmatchcase(name, wanted) if glob else wanted in name:
+            model = load(name)
+            yield Facts(model.architecture, model.document)
+
+
+def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:
+    from gptcalc.report import features
+
+    if family is not None and family.lower() != str(facts.document.get("family", "")).lower():
+        return False
+    if year is not None and not _released(str(facts.document.get("released", "")), year):
+        return False
+    if feature and not set(feature) <= set(features.of(facts.architecture)):
+        return False
+    if size is not None:
+        low, high = units.span(size)
+        return low <= facts.params.total and (high is None or facts.params.total <= high)
+    return True
+
+
+def _released(when: str, year: str) -> bool:
+    first, dots, last = year.partition("..")
+    if not all(end.isdecimal() or not end for end in (first, last)) or not year.strip("."):
+        raise InputError(f"--year {printable(year)!r} is not a year", "write 2024 or 2023..2025", "usage")
+    then = when[:4]
+    return then.isdecimal() and (first or "0") <= then <= ((last or "9999") if dots else first)
+
+
+def _checked(folder: str) -> Answer:
+    """Every preset file of a folder against the schema; exit 1 where one fails."""
+    import os
+
+    from gptcalc.sources import load, preset
+
+    if not os.path.isdir(folder):
+        raise InputError(f"--check {printable(folder, 200)}: no such folder", kind="file")
+    rows = []
+    for name in preset.names(folder):
+        path = os.path.join(folder, name + preset.SUFFIX)
+        try:
+            problem = _problem(name, load(path).document)
+        except InputError as error:
+            problem = error.message + (f"; {error.hint}" if error.hint else "")
+        rows.append({"preset": name, "ok": problem is None, "problem": problem})
+    return Answer(rows, show("checked", rows, folder), status=0 if all(row["ok"] for row in rows) else 1)
+
+
+def _problem(name: str, document: dict[str, object]) -> str | None:
+    if document.get("name") != name:
+        return f"name is {printable(str(document.get('name')))}, the file's is {name}"
+    return None if document.get("source") else "source is missing: where the numbers come from"

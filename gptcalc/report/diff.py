@@ -1,0 +1,151 @@
+"""Two models line by line: the fields that differ, the figures with their ratio, the equations that only one has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from gptcalc import units
+from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
+from gptcalc.equations import equations
+from gptcalc.report.figures import FIGURES, Facts
+from gptcalc.report.table import SHORT, Column, Table, View, text
+
+FIGURE_KEYS = (
+    "total", "active", "embedding", "non_embedding", "mtp",
+    "kv_bytes", "kv_bytes_per_token", "kv_full_bytes", "prefill_flops", "decode_flops",
+)  # fmt: skip
+#: values that say nothing about a sublayer that only one model has
+ABSENT: tuple[Any, ...] = (None, False, (), [], 0, 1.0)
+
+
+class Field(Struct, frozen=True):
+    field: str
+    a: Any
+    b: Any
+
+
+class Difference(Struct, frozen=True):
+    figure: str
+    a: int
+    b: int
+    ratio: float | None  # b / a
+
+
+class Diff(Struct, frozen=True):
+    """The keys of `gptcalc diff --json`."""
+
+    a: str
+    b: str
+    context: int
+    batch: int
+    fields: tuple[Field, ...]
+    figures: tuple[Difference, ...]
+    equations: dict[str, tuple[str, ...]]  # those of a alone, those of b alone
+
+
+def diff(a: Facts, b: Facts) -> Diff:
+    """What differs between two models at the same batch and context."""
+    return Diff(
+        a.architecture.name, b.architecture.name, a.kv.context, a.batch,
+        tuple(_fields(a.architecture, b.architecture)), tuple(_figures(a, b)),
+        _equations(a.architecture, b.architecture),
+    )  # fmt: skip
+
+
+def _fields(a: Architecture, b: Architecture) -> Iterator[Field]:
+    left, right = dict(described(a)), dict(described(b))
+    for key in dict.fromkeys([*left, *right]):
+        values = left.get(key), right.get(key)
+        one_sided = key not in left or key not in right
+        if values[0] != values[1] and not (one_sided and all(value in ABSENT for value in values)):
+            yield Field(key, *values)
+
+
+def described(architecture: Architecture) -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of an architecture, one set of keys a section."""
+    whole = {
+        name: getattr(architecture, name)
+        for name in architecture.__struct_fields__
+        if name not in ("name", "layers", "mtp")
+    }
+    yield from _flat(whole, "")
+    if architecture.mtp is not None:
+        yield "mtp.n", architecture.mtp.n
+    groups = architecture.groups()
+    yield "layers", " ".join(block.name if n == 1 else f"{n}*{block.name}" for block, n in groups)
+    seen: dict[str, Mixer] = {}
+    for block, _ in groups:
+        for mixer in sublayers(block):
+            seen.setdefault(mixer.section, mixer)
+    for section, mixer in seen.items():
+        keys = {name: getattr(mixer, name) for name in mixer.__struct_fields__ if name != "section"}
+        yield from _flat(keys, f"{section}.")
+
+
+def _flat(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if type(item) is Norm:
+            yield f"{prefix}{key}", _norm(item)
+        elif isinstance(item, Struct):
+            yield from _flat({name: getattr(item, name) for name in item.__struct_fields__}, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", to_builtins(item)
+
+
+def _norm(norm: Norm) -> str:
+    marks = {"no weight": not norm.weight, "bias": norm.bias, "weight + 1": norm.offset == 1}
+    return ", ".join([norm.kind, *(word for word, present in marks.items() if present), f"eps {norm.eps:g}"])
+
+
+def _figures(a: Facts, b: Facts) -> Iterator[Difference]:
+    for key in FIGURE_KEYS:
+        left, right = FIGURES[key].value(a), FIGURES[key].value(b)
+        if left or right:
+            yield Difference(key, left, right, right / left if left else None)
+
+
+def _equations(a: Architecture, b: Architecture) -> dict[str, tuple[str, ...]]:
+    left, right = (
+        dict.fromkeys(line.text for stage in equations(model).stages for line in stage.lines) for model in (a, b)
+    )
+    return {
+        "a": tuple(equation for equation in left if equation not in right),
+        "b": tuple(equation for equation in right if equation not in left),
+    }
+
+
+def view(found: Diff) -> View:
+    """Three tables. CSV gets the figures."""
+    names = (Column("a", found.a), Column("b", found.b))
+    fields = Table((Column("field", "field"), *names), [(f.field, _shown(f.a), _shown(f.b)) for f in found.fields])
+    title = f"batch {units.grouped(found.batch)}, context {units.grouped(found.context)}"
+    figures = Table(
+        (Column("figure", "figure"), Column("a", found.a, "figure"), Column("b", found.b, "figure"),
+         Column("ratio", f"{found.b} / {found.a}", "figure")),
+        [_row(figure) for figure in found.figures],
+        title=title,
+    )  # fmt: skip
+    raw = Table(
+        (Column("figure", ""), Column("a", found.a), Column("b", found.b), Column("ratio", "")),
+        [(f.figure, f.a, f.b, f.ratio) for f in found.figures],
+    )
+    equations = Table(
+        (Column("model", "only in"), Column("equation", "equation")),
+        [(name, line) for side, name in (("a", found.a), ("b", found.b)) for line in found.equations[side]],
+    )
+    return View([fields, figures, equations], raw)
+
+
+def _row(found: Difference) -> tuple[str, str, str, str]:
+    title, kind, _ = FIGURES[found.figure]
+    a, b = (f"{units.grouped(value)} = {SHORT[kind](value)}" for value in (found.a, found.b))
+    return title, a, b, units.ratio(found.a, found.b)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return text(value, "number" if isinstance(value, int) else "text")
