@@ -202,6 +202,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     d_v: Size
     bias: tuple[AttentionSite, ...] = ()
     position: Literal["rope", "alibi", "none"] = "rope"
+    alibi_scale: Positive = 1.0  # Falcon scales the biases with the scores, by 1/√d_head
     rope: Rope | None = None
     window: Size | None = None
     chunk: Size | None = None
@@ -212,6 +213,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     kv: KV | None = None
     sinks: bool = False
     gate: Literal["head", "full"] | None = None  # σ(gate) on the heads' outputs, one a head or one a channel
+    gate_function: Literal["sigmoid", "softplus"] = "sigmoid"
     softcap: Positive | None = None
     scale: Positive | None = None  # factor of the scores; default 1/√d_head
     clip: Positive | None = None  # q, k, v clamped to ±clip

@@ -140,7 +140,8 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
         lines.pointwise(f"z[{here}] = {a.softcap:g}·tanh({z}/{a.softcap:g})", pairs, saved=2)
         z = f"z[{here}]"
     if a.position == "alibi":
-        z = f"{z} − slope_h·(t − s)"
+        factor = "" if a.alibi_scale == 1.0 else f"{a.alibi_scale:g}·"
+        z = f"{z} − {factor}slope_h·(t − s)"
     if a.sinks:
         lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
@@ -153,7 +154,8 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
         gate = out if a.gate == "full" else _ix("t", slot, q)
         weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
         lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
-        lines.pointwise(f"o[{out}] = σ(γ_o[{gate}])·o[{out}]", saved=2)
+        function = "σ" if a.gate_function == "sigmoid" else a.gate_function
+        lines.pointwise(f"o[{out}] = {function}(γ_o[{gate}])·o[{out}]", saved=2)
     if a.out_norm is not None:
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", _ix(q, "w"), "out_norm", name="_o", saved=2)
 

@@ -6,11 +6,12 @@ Letters: B sequences, T new tokens, S keys held, g KV heads, r query heads that 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from gptcalc.architecture import Attention, Norm, QKNorm
-from gptcalc.reference.activations import sigmoid, softcapped
+from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import rotate, turned_channels
@@ -28,7 +29,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, n_heads, c)
     if a.gate is not None:
-        o = gated(o, x, a.gate, w, step)
+        o = gated(o, x, a.gate, w, step, softplus if a.gate_function == "softplus" else sigmoid)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
     if a.out_norm is not None:
         flat = normed(flat, a.out_norm, w.at("out_norm"))
@@ -118,7 +119,8 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
     s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")  # (B, g, r, T, S)
     s = softcapped(s, a.softcap)
     if a.position == "alibi":
-        s += step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
+        bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
+        s += bias if a.alibi_scale == 1.0 else bias * a.alibi_scale
     mask = step.mask(keys, a.window, a.chunk)
     if mask is not None:
         s += mask
@@ -130,11 +132,13 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 
 
-def gated(o: Array, x: Array, gate: str, w: Weights, step: Step) -> Array:
+def gated(
+    o: Array, x: Array, gate: str, w: Weights, step: Step, function: Callable[[Array], Array] = sigmoid
+) -> Array:
     """The heads' outputs (B, T, n_heads, c) times σ(x · W), one gate a head or one a channel."""
     n_heads, c = o.shape[2:]
     width = 1 if gate == "head" else c
-    g = sigmoid(step.linear(x, w, "gate", n_heads * width))
+    g = function(step.linear(x, w, "gate", n_heads * width))
     return o * g.reshape(*x.shape[:2], n_heads, width)
 
 
