@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from gptcalc import units
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError
 
@@ -18,6 +17,8 @@ def number(option: str) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if isinstance(value, int):  # the default
             return value
+        from gptcalc import units
+
         try:
             return units.positive(value)
         except InputError as error:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from gptcalc.errors import InputError, printable
 
 MAX_BYTES = 64 * 2**20  # the index of a model of 100,000 tensors takes about ten
+MAX_YAML = 2**20  # presets take one or two thousand characters
 MAX_DEPTH = 64
 MAX_DIGITS = 40
 
@@ -181,6 +182,18 @@ def parse_yaml(text: str) -> Any:
 
     Duplicate keys, anchors, aliases and tags are refused; scalars mean what `scalar` says.
     """
+    from gptcalc.sources import simple
+
+    if len(text) > MAX_YAML:
+        raise InputError(f"too large for a description of a model: {len(text):,} characters", kind="format")
+    try:
+        return simple.read(text, scalar)
+    except (simple.NotSimple, InputError):
+        return parse_full_yaml(text)
+
+
+def parse_full_yaml(text: str) -> Any:
+    """The same by PyYAML, which knows all of YAML and says where something is wrong."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
