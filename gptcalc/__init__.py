@@ -7,7 +7,7 @@
     gptcalc.kv(model, context=8192).bytes         # 1073741824
     gptcalc.flops(model, context=1024).total
 
-Every figure is an exact integer; the fields are the keys of the command line's JSON. The witness is `gptcalc.reference`.
+Every figure is an exact integer; the fields are the keys of the JSON. The witness is `gptcalc.reference`.
 """
 
 from __future__ import annotations

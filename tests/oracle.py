@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gptcalc.architecture import Architecture, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.sources.huggingface import read
 
 ENTRIES: dict[str, dict[str, Any]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Architecture, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
 
 LAYERNORM = {"kind": "layernorm", "bias": True}
 

@@ -12,7 +12,8 @@ from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.ledger import why_flops, why_kv, why_params
 from gptcalc.analysis.params import params
-from gptcalc.architecture import Architecture, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.equations import Pairs, Workload, equations
 from tests.strategies import documents
 

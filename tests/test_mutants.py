@@ -10,7 +10,7 @@ import importlib
 import pytest
 
 from gptcalc.analysis import cache, flops, params
-from gptcalc.architecture import build
+from gptcalc.document import build
 from gptcalc.sources import load
 from tests.mutation import mutate
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.params import Params, params
-from gptcalc.architecture import ABOUT, build
+from gptcalc.document import ABOUT, build
 from gptcalc.sources import preset
 
 NAMES = preset.names()

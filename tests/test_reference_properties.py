@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from gptcalc.architecture import Architecture, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import shape_only

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gptcalc.reference
-from gptcalc.architecture import Attention, Block, Experts, LatentAttention, Mlp, build, sublayers
+from gptcalc.architecture import Attention, Block, Experts, LatentAttention, Mlp, sublayers
+from gptcalc.document import build
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import ShapeArray, shape_only
 from gptcalc.reference.shrink import shrink

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gptcalc.architecture import build
+from gptcalc.document import build
 from gptcalc.validate import full_size, real_run
 from tests.strategies import documents
 

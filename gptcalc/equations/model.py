@@ -196,7 +196,7 @@ class _Model:
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
             part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
-            norm_line(part, ple.norm or Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P", saved=2)
+            norm_line(part, ple.norm or Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P")
             part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
             lines += part.lines
         if self.model.layer_scalar:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gptcalc.architecture import Architecture, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
 
 YAML_SUFFIXES = (".yaml", ".yml")

@@ -1,0 +1,428 @@
+"""How a model is WRITTEN: the keys of a preset file, their defaults, and the architecture that they stand for.
+
+A document is a mapping: the keys of `Document`, and sections (attn, mla, mlp, moe, or a name of one's own with `like:`)
+whose keys are the fields of the architecture's classes. `build` turns it into an Architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from gptcalc import expression
+from gptcalc.architecture import (
+    ACTIVATIONS,
+    MTP,
+    ActivationName,
+    Architecture,
+    Attention,
+    Block,
+    Count,
+    Depth,
+    Dropout,
+    Embedding,
+    Experts,
+    Head,
+    LatentAttention,
+    Mixer,
+    Mlp,
+    Norm,
+    NormAt,
+    Part,
+    PerLayerEmbedding,
+    Positive,
+    Repeat,
+    Rope,
+    Size,
+    Strict,
+    sublayers,
+)
+from gptcalc.constraints import check_attention, check_experts, check_rope
+from gptcalc.decoding import typed
+from gptcalc.errors import InputError, did_you_mean, printable
+
+KINDS: dict[str, type[Mixer]] = {"attn": Attention, "mla": LatentAttention, "mlp": Mlp, "moe": Experts}
+
+#: keys that describe the document, not the model
+ABOUT = frozenset({"name", "family", "source", "aliases", "released", "published", "note", "unverified"})
+
+Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router", "head", "attn"]
+ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
+
+
+class EmbeddingKeys(Strict, frozen=True, kw_only=True):
+    width: Size | None = None
+    scale: float | Literal["sqrt(d)"] = 1.0
+    rows: Size | None = None
+    offset: Count = 0
+    norm: bool = False
+
+
+class MTPKeys(Strict, frozen=True, kw_only=True):
+    n: Count
+    block: str | None = None
+
+
+class Document(Strict, frozen=True, kw_only=True):
+    """The keys of a preset file that are not sections. SECTION keys are those of the classes above."""
+
+    name: str = "model"
+    d: Size
+    v: Size
+    c: Size
+    n_heads: Size | None = None
+    n_layers: Depth
+    n_kv_heads: Size | None = None
+    d_head: Size | None = None
+    d_v: Size | None = None
+    d_ff: Size | None = None
+    layers: str = "n*attn+mlp"
+    tying: bool = False
+    position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"
+    rope: Rope | None = None
+    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    norm_at: NormAt = "pre"
+    final_norm: bool = True
+    parallel_norm: Literal["shared", "separate"] = "shared"
+    parallel_out_norm: bool = False
+    mlp: ActivationName | None = None
+    bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
+    softcap: Positive | None = None
+    logit_scale: float = 1.0
+    residual_scale: float = 1.0
+    embedding: EmbeddingKeys = EmbeddingKeys()
+    mtp: Count | MTPKeys = 0
+    per_layer_embedding: PerLayerEmbedding | None = None
+    layer_scalar: bool = False
+    dropout: Dropout | bool = False
+
+
+CORE = frozenset(Document.__struct_fields__)
+
+
+def build(document: Mapping[str, Any]) -> Architecture:
+    """The architecture that a document describes.
+
+    Raises InputError naming the key, what was found and what would be right.
+    """
+    plain = {key: value for key, value in document.items() if key not in ABOUT or key == "name"}
+    sections = {key: value for key, value in plain.items() if isinstance(value, Mapping) and _is_section(key, value)}
+    keys = {key: value for key, value in plain.items() if key not in sections}
+    for key in keys:
+        if key not in CORE:
+            known = [*CORE, *KINDS, *ABOUT]
+            raise InputError(f"unknown key {printable(str(key))!r}", did_you_mean(str(key), known), "unknown")
+    doc = typed(keys, Document, "")
+    return _Builder(doc, sections).architecture()
+
+
+def _is_section(key: str, value: Mapping[str, Any]) -> bool:
+    return key in KINDS or "like" in value
+
+
+class _Builder:
+    """Resolves one document. Holds the top-level keys, the sections and the blocks made so far."""
+
+    def __init__(self, doc: Document, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        self.doc = doc
+        self.sections = sections
+        self.norm = Norm(kind=doc.norm) if isinstance(doc.norm, str) else doc.norm
+        self.resolved: dict[str, Mixer] = {}
+        self.blocks: dict[expression.BlockNames, Block] = {}
+        self.seen: set[str] = set()
+        self.used: set[str] = set()
+
+    def architecture(self) -> Architecture:
+        doc = self.doc
+        layers = tuple(self.repeat(item) for item in expression.parse(doc.layers, doc.n_layers))
+        mtp = self.mtp(layers)
+        for name in self.sections:
+            if name not in self.used:
+                raise InputError(f"section {name!r} is not used in layers {doc.layers!r}", kind="unknown")
+        self.check_top_level()
+        width = doc.embedding.width or doc.d
+        learned = doc.position == "learned"
+        ple = doc.per_layer_embedding
+        rows = (doc.embedding.rows or doc.c) if learned else 0
+        if learned and rows < doc.c + doc.embedding.offset:
+            raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
+        return Architecture(
+            name=doc.name,
+            d=doc.d,
+            v=doc.v,
+            c=doc.c,
+            n_layers=doc.n_layers,
+            embedding=Embedding(
+                width=width,
+                scale=doc.d**0.5 if isinstance(doc.embedding.scale, str) else doc.embedding.scale,
+                position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
+                rows=rows,
+                offset=doc.embedding.offset,
+                norm=self.norm if doc.embedding.norm else None,
+            ),
+            layers=layers,
+            head=Head(
+                tying=doc.tying,
+                norm=self.norm if doc.final_norm else None,
+                bias="head" in self.biases(),
+                scale=doc.logit_scale,
+                softcap=doc.softcap,
+                width=width,
+            ),
+            mtp=mtp,
+            per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
+            layer_scalar=doc.layer_scalar,
+            dropout=Dropout() if doc.dropout is True else doc.dropout or None,
+        )
+
+    def check_top_level(self) -> None:
+        """Keys that would be ignored silently are refused."""
+        doc = self.doc
+        if doc.position != "rope" and doc.rope is not None:
+            raise InputError(f"rope: position is {doc.position!r}, so rope would be ignored")
+        if doc.position != "learned" and (doc.embedding.rows or doc.embedding.offset):
+            raise InputError(f"embedding.rows: position is {doc.position!r}, so there is no table of positions")
+        kinds = {type(mixer) for mixer in self.resolved.values()}
+        for key in ("n_kv_heads", "d_head"):
+            if getattr(doc, key) is not None and Attention not in kinds:
+                raise InputError(f"{key}: the layers have no attn sublayer that reads it")
+        if doc.d_ff is not None and not kinds & {Mlp, Experts}:
+            raise InputError("d_ff: the layers have no mlp or moe that reads it")
+
+    def biases(self) -> tuple[str, ...]:
+        chosen = self.doc.bias
+        if isinstance(chosen, str):
+            return {"none": (), "all": ALL_BIASES, "qkv": ("qkv",)}[chosen]
+        return tuple(chosen)
+
+    # layers
+
+    def repeat(self, item: expression.Repeated) -> Repeat:
+        body = tuple(self.repeat(b) if isinstance(b, expression.Repeated) else self.block(b) for b in item.body)
+        return Repeat(count=item.count or 0, body=body)
+
+    def block(self, names: expression.BlockNames) -> Block:
+        if names not in self.blocks:
+            parts = [part for written in names.parts for part in self.parts(written)]
+            self.blocks[names] = Block(name=str(names), parts=tuple(parts))
+        return self.blocks[names]
+
+    def parts(self, names: tuple[str | expression.BlockNames, ...]) -> tuple[Part, ...]:
+        """One part; several where brackets hold a whole block alone."""
+        if len(names) == 1 and not isinstance(names[0], str):
+            return self.block(names[0]).parts
+        return (self.part(names),)
+
+    def part(self, names: tuple[str | expression.BlockNames, ...]) -> Part:
+        units = tuple(self.unit(n) if isinstance(n, str) else self.block(n) for n in names)
+        if len(units) == 1:
+            return Part(units=units)
+        if self.doc.parallel_norm == "separate":
+            for unit in units:
+                if not isinstance(unit, Block) and unit.norm_at == "post":
+                    raise InputError(f"{unit.section}: norm_at 'post' needs a residual of its own, not a parallel one")
+            return Part(units=units, out_norm=self.norm if self.doc.parallel_out_norm else None)
+        return Part(units=tuple(_without_first_norm(u) for u in units), norm=self.norm)
+
+    def unit(self, name: str) -> Mixer:
+        if name not in self.resolved:
+            mixer = self.resolve(name)
+            source = getattr(mixer, "kv", None)
+            if source is not None and source.from_ not in self.seen:
+                raise InputError(f"{name}.kv.from: no earlier layer uses section {source.from_!r}")
+            self.resolved[name] = mixer
+        self.seen.add(name)
+        return self.resolved[name]
+
+    def mtp(self, layers: tuple[Repeat, ...]) -> MTP | None:
+        keys = self.doc.mtp if isinstance(self.doc.mtp, MTPKeys) else MTPKeys(n=self.doc.mtp)
+        if keys.n == 0:
+            return None
+        last = layers[-1].body[-1]
+        while isinstance(last, Repeat):
+            last = last.body[-1]
+        block = self.block(expression.parse_block(keys.block)) if keys.block else last
+        if any(getattr(mixer, "kv", None) is not None for mixer in sublayers(block)):
+            raise InputError(f"mtp: block {block.name!r} reuses another layer's keys", "give mtp: {n: …, block: …}")
+        return MTP(n=keys.n, block=block, norm=self.norm)
+
+    # sections
+
+    def resolve(self, name: str) -> Mixer:
+        kind, keys = self.keys_of(name, ())
+        match kind:
+            case "attn":
+                return self.attention(name, keys)
+            case "mla":
+                return self.latent(name, keys)
+            case "mlp":
+                return self.feed_forward(name, keys)
+            case "moe":
+                return self.experts(name, keys)
+        raise AssertionError(kind)
+
+    def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+        """A section's kind and its own keys laid over those of the section it is like."""
+        if name in chain:
+            raise InputError(f"{name}.like: sections refer to each other in a circle")
+        own = self.sections.get(name)
+        if own is None:
+            if name in KINDS:
+                return name, {}
+            known = [*KINDS, *self.sections]
+            raise InputError(f"layers: unknown sublayer {name!r}", did_you_mean(name, known), "unknown")
+        self.used.add(name)
+        if name in KINDS:
+            if "like" in own:
+                raise InputError(f"{name}.like: {name} is a built-in kind")
+            return name, dict(own)
+        base = own["like"]
+        if not isinstance(base, str):
+            raise InputError(f"{name}.like: expected a section's name, found {printable(repr(base))}")
+        kind, keys = self.keys_of(base, (*chain, name))
+        return kind, {**keys, **{key: value for key, value in own.items() if key != "like"}}
+
+    def common(self, name: str, keys: dict[str, Any]) -> dict[str, Any]:
+        """Every sublayer's defaults, and written-out forms of shorthands."""
+        norm = keys.pop("norm", None)
+        doc = self.doc
+        out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
+        if norm is not None:
+            out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
+        return out | keys
+
+    def attention(self, name: str, keys: dict[str, Any]) -> Attention:
+        doc, top = self.doc, self.biases()
+        keys = self.common(name, keys)
+        n_heads = keys.setdefault("n_heads", doc.n_heads)
+        if n_heads is None:
+            raise InputError(f"{name}: n_heads is missing")
+        keys.setdefault("n_kv_heads", doc.n_kv_heads or n_heads)
+        if keys.setdefault("d_head", doc.d_head) is None:
+            keys["d_head"] = self.equal_share(name, n_heads)
+        keys.setdefault("d_v", doc.d_v or keys["d_head"])
+        sites = {"q": {"qkv", "attn"}, "k": {"qkv", "attn"}, "v": {"qkv", "attn"}, "out": {"attn"}}
+        default = [site for site, also in sites.items() if site in top or also & set(top)]
+        keys["bias"] = _sites(keys.get("bias", default), ("q", "k", "v", "out"), {"qkv": ("q", "k", "v")})
+        default_position = doc.position if doc.position in ("rope", "alibi") else "none"
+        if keys.setdefault("position", default_position) == "rope":
+            keys.setdefault("rope", doc.rope or Rope())
+        elif "rope" in keys:
+            if self.sections.get(name, {}).get("rope") is not None:
+                raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
+            keys.pop("rope")
+        if isinstance(keys.get("qk_norm"), str):
+            keys["qk_norm"] = {"over": keys["qk_norm"]}
+        if isinstance(keys.get("qk_norm"), Mapping):
+            keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
+        mixer: Attention = typed(keys, Attention, name)
+        check_attention(name, mixer)
+        return mixer
+
+    def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
+        """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
+        norm = self.norm
+        if keys.get("kind", norm.kind) != norm.kind or keys.get("weight", norm.weight) != norm.weight:
+            return {"eps": norm.eps, "kind": norm.kind, **keys}
+        return {**msgspec.to_builtins(norm), **keys}
+
+    def equal_share(self, name: str, n_heads: Any) -> int:
+        if not isinstance(n_heads, int) or n_heads < 1 or self.doc.d % n_heads:
+            raise InputError(f"{name}: d = {self.doc.d} is not a multiple of n_heads = {n_heads}", "give d_head")
+        return self.doc.d // n_heads
+
+    def latent(self, name: str, keys: dict[str, Any]) -> LatentAttention:
+        keys = self.common(name, keys)
+        if keys.setdefault("n_heads", self.doc.n_heads) is None:
+            raise InputError(f"{name}: n_heads is missing")
+        if self.doc.d_v is not None:
+            keys.setdefault("d_v", self.doc.d_v)
+        if self.doc.position not in ("rope", "none"):
+            keys.setdefault("position", "none")
+        if keys.setdefault("position", self.doc.position) == "rope":
+            keys.setdefault("rope", self.doc.rope or Rope())
+        sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
+        keys["bias"] = _sites(keys.get("bias", ()), sites, {})
+        keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
+        mixer: LatentAttention = typed(keys, LatentAttention, name)
+        if mixer.rope is not None:
+            check_rope(name, mixer.rope, mixer.d_rope)
+        if mixer.q_rank is None and {"q_a"} & set(mixer.bias):
+            raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
+        if mixer.index is not None and mixer.q_rank is None:
+            raise InputError(f"{name}.index: the indexer's queries need q_rank")
+        return mixer
+
+    def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:
+        keys = self.common(name, keys)
+        keys.setdefault("activation", self.doc.mlp or "swiglu")
+        gated = _gated(name, keys["activation"])
+        if keys.setdefault("d_ff", self.doc.d_ff) is None:
+            if gated:
+                raise InputError(f"{name}: d_ff is missing (no default where the activation has a gate)")
+            keys["d_ff"] = 4 * self.doc.d
+        default = ("gate", "up", "down") if "mlp" in self.biases() else ()
+        keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ())
+        mixer: Mlp = typed(keys, Mlp, name)
+        return mixer
+
+    def experts(self, name: str, keys: dict[str, Any]) -> Experts:
+        keys = self.common(name, keys)
+        keys.setdefault("activation", self.doc.mlp or "swiglu")
+        gated = _gated(name, keys["activation"])
+        if keys.setdefault("d_ff", self.doc.d_ff) is None:
+            raise InputError(f"{name}: d_ff is missing")
+        top = self.biases()
+        default = (("gate", "up", "down") if "experts" in top else ()) + (("router",) if "router" in top else ())
+        keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ("router", "shared"))
+        mixer: Experts = typed(keys, Experts, name)
+        if mixer.d_shared == 0 and mixer.n_shared:
+            mixer = replace(mixer, d_shared=mixer.n_shared * mixer.d_ff)
+        elif mixer.d_shared and not mixer.n_shared:
+            mixer = replace(mixer, n_shared=1)
+        check_experts(name, mixer)
+        return mixer
+
+
+def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:
+    """A unit whose input comes already normed by the part's shared norm."""
+    if isinstance(unit, Block):
+        first, *rest = unit.parts
+        units = first.units if first.norm is not None else tuple(_without_first_norm(u) for u in first.units)
+        return replace(unit, parts=(replace(first, units=units, norm=None), *rest))
+    if unit.norm_at == "pre":
+        return replace(unit, norm=None)
+    if unit.norm_at == "sandwich":
+        return replace(unit, norm_at="output")
+    raise InputError(f"{unit.section}: norm_at {unit.norm_at!r} does not go with a shared parallel norm",
+                     "set parallel_norm: separate")  # fmt: skip
+
+
+def _gated(name: str, activation: Any) -> bool:
+    if activation not in ACTIVATIONS:
+        hint = did_you_mean(str(activation), ACTIVATIONS)
+        raise InputError(f"{name}.activation: unknown activation {printable(str(activation))!r}", hint, "unknown")
+    return ACTIVATIONS[activation].gated
+
+
+def _sites(chosen: Any, all_sites: tuple[str, ...], groups: Mapping[str, tuple[str, ...]]) -> Any:
+    """Bias sites in a fixed order, shorthands (none, all, qkv) written out; anything else is left to the type check."""
+    if chosen == "none":
+        return ()
+    if chosen == "all":
+        return all_sites
+    if isinstance(chosen, str):
+        return groups.get(chosen, (chosen,))
+    if not isinstance(chosen, (list, tuple)):
+        return chosen
+    flat = [site for word in chosen for site in (groups.get(word, (word,)) if isinstance(word, str) else (word,))]
+    known = [site for site in all_sites if site in flat]
+    return (*known, *(site for site in flat if site not in all_sites))
+
+
+def _mlp_sites(chosen: Any, gated: bool, more: tuple[str, ...]) -> Any:
+    sites = _sites(chosen, ("gate", "up", "down", *more), {"mlp": ("gate", "up", "down")})
+    return tuple(s for s in sites if gated or s != "gate") if isinstance(sites, (list, tuple)) else sites
