@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import assert_never
 
 from gptcalc.architecture import (
@@ -18,6 +19,7 @@ from gptcalc.architecture import (
     Norm,
     Part,
     Sublayer,
+    sublayers,
 )
 from gptcalc.equations import attention, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
@@ -51,10 +53,14 @@ class Equations:
     symbols: dict[str, int]
 
 
-def equations(
-    architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent"
-) -> Equations:
+def equations(architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent") -> Equations:
     """The forward pass of an architecture, latent attention in the given form and with the given cache."""
+    latent_somewhere = any(isinstance(m, LatentAttention) for block, _ in architecture.groups() for m in sublayers(block))
+    return _equations(architecture, *((form, cache) if latent_somewhere else ("expanded", "latent")))
+
+
+@lru_cache(maxsize=32)
+def _equations(architecture: Architecture, form: Form, cache: CacheForm) -> Equations:
     return _Model(architecture, form, cache).equations()
 
 
