@@ -8,24 +8,15 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface import (
-    deepseek,
-    gemma,
-    gpt,
-    llama,
-    mixtures,
-    olmo,
-    qwen,
-    routed,
-    vendors,
-)
+from gptcalc.sources.huggingface import deepseek, gemma, gpt, hub, llama, mixtures, olmo, qwen, routed, vendors
 from gptcalc.sources.huggingface.minimal import minimal
-from gptcalc.sources.huggingface.reader import Reader, shown
+from gptcalc.sources.huggingface.reader import Fields, Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
+from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 
 READERS: dict[str, Reader] = {
     model_type: reader
-    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed)
+    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub)
     for model_type, reader in family.READERS.items()
 }
 
@@ -38,21 +29,31 @@ class Reading(NamedTuple):
     model_type: str
 
 
+#: types of text models inside larger ones that say none
+TEXT_TYPES = {
+    "gemma3": "gemma3_text",
+    "idefics2": "mistral",
+    "idefics3": "llama",
+    "kimi_k25": "kimi_k2",
+    "kimi_vl": "deepseek_v3",
+    "llava": "llama",
+    "llava_next": "llama",
+    "mistral3": "mistral",
+    "paligemma": "gemma",
+    "smolvlm": "llama",
+    "step3_vl": "step3_text",
+    "step3p7": "step3p5",
+    "voxtral": "llama",
+}
+
 #: where multimodal configs keep the config of their text model
-NESTED = (
-    ("text_config",),
-    ("thinker_config", "text_config"),
-    ("language_config",),
-    ("llm_config",),
-)
+NESTED = (("text_config",), ("thinker_config", "text_config"), ("language_config",), ("llm_config",))
 
 
 def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
-    values, place = text_model(config)
-    model_type, notes = type_of(values)
-    if place:
-        notes.append(f"text model of a multimodal config ({place}); the rest is left out")
+    values, place, notes = text_model(config)
+    model_type, inferred = type_of(values)
     reader = READERS[model_type]
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document, origin = reader.fill(fields)
@@ -60,11 +61,20 @@ def read(config: Mapping[str, Any]) -> Reading:
         short = minimal(document)
     except InputError as error:
         raise explained(error, origin, fields.within) from None
-    return Reading(short, (*notes, *fields.notes), model_type)
+    return Reading(short, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type)
 
 
-def text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The text model's own config, and where in the whole config it stands."""
+def assumed(fields: Fields) -> list[str]:
+    """Which sizes the config leaves to its class."""
+    sizes = [f"{name} = {shown(value)}" for name, value in fields.assumed.items()]
+    return [f"left to the class's defaults: {', '.join(sizes)}"] if sizes else []
+
+
+# --- the text model, and its type -------------------------------------------------------------------------------------
+
+
+def text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, list[str]]:
+    """The text model's own config, where in the whole config it stands, and what a person should know about that."""
     for path in NESTED:
         inner: Any = config
         for depth, key in enumerate(path):
@@ -75,30 +85,55 @@ def text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
                 place = ".".join(path[: depth + 1])
                 raise InputError(f"{place}: expected an object, found {printable(type(inner).__name__)}")
         else:
-            return with_outer_fields(inner, config), ".".join(path)
-    return config, ""
+            place = ".".join(path)
+            notes = [f"text model of a multimodal config ({place}); the rest is left out"]
+            return inside(inner, config, place, notes), place, notes
+    return config, "", []
 
 
-def with_outer_fields(inner: Mapping[str, Any], outer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tie flag counts where the text config says nothing."""
-    flag = "tie_word_embeddings"
-    return {**inner, flag: outer[flag]} if flag in outer and inner.get(flag) is None else inner
+def inside(inner: Mapping[str, Any], outer: Mapping[str, Any], place: str, notes: list[str]) -> Mapping[str, Any]:
+    """A text config with what the whole config says of it: the tie flag, and the type where it has none of its own."""
+    merged = dict(inner)
+    flag, whole = "tie_word_embeddings", outer.get("tie_word_embeddings")
+    if inner.get(flag) is None and whole is not None:
+        merged[flag] = whole
+    elif whole is not None and inner[flag] != whole:
+        notes.append(f"{flag} is {shown(whole)} for the whole model and {shown(inner[flag])} in {place}, which counts")
+    kind = outer.get("model_type")
+    if inner.get("model_type") is None and isinstance(kind, str):
+        merged["model_type"] = TEXT_TYPES.get(kind, f"{kind}_text" if f"{kind}_text" in READERS else kind)
+    return merged
 
 
 def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The model_type that decides the reader."""
+    """The model_type that decides the reader; without one, that of the class that the config names."""
     given = values.get("model_type")
     if given is None:
-        raise InputError("model_type is missing")
+        found = type_of_class(values.get("architectures"))
+        if found is None:
+            raise InputError("model_type is missing", f"known are {len(READERS)} types, such as llama and qwen3")
+        return found, [f"model_type is missing; read as {found!r}, the type of {values['architectures'][0]}"]
     if not isinstance(given, str):
         raise InputError(f"model_type: expected a string, found {shown(given)}")
+    if given in UNSUPPORTED or values.get("is_encoder_decoder") is True:
+        why = UNSUPPORTED.get(given, "not a decoder-only model")
+        raise InputError(f"model_type {printable(given)!r}: {why}", kind="unsupported")
     if given not in READERS:
-        raise InputError(
-            f"model_type {printable(given)!r} is not known",
-            did_you_mean(given, READERS),
-            "unsupported",
-        )
+        raise InputError(f"model_type {printable(given)!r} is not known", did_you_mean(given, READERS), "unsupported")
     return given, []
+
+
+HEADS = ("ForConditionalGeneration", "ForCausalLM", "LMHeadModel", "Model")
+
+
+def type_of_class(architectures: Any) -> str | None:
+    """ChatGLMModel -> chatglm: a class is called as its type is, in other letters."""
+    name = architectures[0] if isinstance(architectures, list) and architectures else None
+    if not isinstance(name, str):
+        return None
+    for head in HEADS:
+        name = name.removesuffix(head)
+    return next((t for t in READERS if t.replace("_", "").replace("-", "").lower() == name.lower()), None)
 
 
 WORD = re.compile(r"\b[a-z]\w*\b")
@@ -116,8 +151,5 @@ def explained(error: InputError, origin: Mapping[str, tuple[str, ...]], within: 
 def tensor_names(model_type: str, architecture: Architecture) -> TensorNames:
     """How checkpoints of this model_type name and lay out an architecture's weights."""
     if model_type not in READERS:
-        raise InputError(
-            f"no tensor names are known for model_type {printable(model_type)!r}",
-            kind="unsupported",
-        )
+        raise InputError(f"no tensor names are known for model_type {printable(model_type)!r}", kind="unsupported")
     return TensorNames(READERS[model_type].names, architecture)

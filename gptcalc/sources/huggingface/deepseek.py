@@ -9,18 +9,7 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, temperature
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, groups, shared_experts
 from gptcalc.sources.huggingface.pattern import Units, every, first, listed, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    flag,
-    number,
-    optional,
-    rmsnorm,
-    shown,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Fields, Hole, flag, number, optional, rmsnorm, shown, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import Held, Names, bare, fused, in_layers
 from gptcalc.sources.huggingface.vendors import MUP
@@ -32,36 +21,19 @@ LATENT_NAMES: Names = in_layers(
         "attn.q_a": "self_attn.q_a_proj",
         "attn.q_a_norm": "self_attn.q_a_layernorm",
         "attn.q_b": "self_attn.q_b_proj",
-        **fused(
-            "self_attn.kv_a_proj_with_mqa",
-            (("attn.kv_a", "kv_rank"), ("attn.k_rope", "d_rope")),
-        ),
+        **fused("self_attn.kv_a_proj_with_mqa", (("attn.kv_a", "kv_rank"), ("attn.k_rope", "d_rope"))),
         "attn.kv_a_norm": "self_attn.kv_a_layernorm",
-        **fused(
-            "self_attn.kv_b_proj",
-            (("attn.k_b", "d_nope"), ("attn.v_b", "d_v")),
-            groups="n_heads",
-        ),
+        **fused("self_attn.kv_b_proj", (("attn.k_b", "d_nope"), ("attn.v_b", "d_v")), groups="n_heads"),
     },
 )
 
 SHARED_NAMES = in_layers(
-    PREFIX,
-    {
-        **shared_experts("mlp.shared_experts"),
-        "moe.selection_bias": bare("mlp.gate.e_score_correction_bias"),
-    },
+    PREFIX, {**shared_experts("mlp.shared_experts"), "moe.selection_bias": bare("mlp.gate.e_score_correction_bias")}
 )
 
 #: a multi-token-prediction module is stored as one more layer
 MTP_NAMES = in_layers(
-    PREFIX,
-    {
-        "embedding_norm": "enorm",
-        "hidden_norm": "hnorm",
-        "projection": "eh_proj",
-        "norm": "shared_head.norm",
-    },
+    PREFIX, {"embedding_norm": "enorm", "hidden_norm": "hnorm", "projection": "eh_proj", "norm": "shared_head.norm"}
 )
 
 
@@ -71,10 +43,7 @@ LATENT: dict[str, Any] = {
     "d_nope": size("qk_nope_head_dim"),
     "d_rope": size("qk_rope_head_dim"),
     "d_v": size("v_head_dim"),
-    "bias": when(
-        "attention_bias",
-        when(optional("q_lora_rank"), ["q_a", "kv_a", "out"], ["kv_a", "out"]),
-    ),
+    "bias": when("attention_bias", when(optional("q_lora_rank"), ["q_a", "kv_a", "out"], ["kv_a", "out"])),
     "latent_norm": rmsnorm(1e-6),
 }
 
@@ -105,28 +74,14 @@ DEEPSEEK_V2 = LLAMA.but(
         "rope": rope(fraction=None, pairing="adjacent"),
         "bias": None,
         "mla": LATENT,
-        "moe": {
-            **EXPERTS,
-            "groups": groups(score="max", method="group_limited_greedy"),
-        },
+        "moe": {**EXPERTS, "groups": groups(score="max", method="group_limited_greedy")},
     },
     only={"scoring_func": "softmax", "topk_method": ("greedy", "group_limited_greedy")},
-    irrelevant=(
-        "num_key_value_heads",
-        "head_dim",
-        "qk_head_dim",
-        "first_k_dense_replace",
-        "moe_layer_freq",
-    ),
+    irrelevant=("num_key_value_heads", "head_dim", "qk_head_dim", "first_k_dense_replace", "moe_layer_freq"),
     names={**EXPERT_NAMES, **LATENT_NAMES, **SHARED_NAMES},
 )
 
-SIGMOID: dict[str, Any] = {
-    **EXPERTS,
-    "router": "sigmoid",
-    "selection_bias": True,
-    "groups": groups(),
-}
+SIGMOID: dict[str, Any] = {**EXPERTS, "router": "sigmoid", "selection_bias": True, "groups": groups()}
 
 DEEPSEEK_V3 = DEEPSEEK_V2.but(
     document={
@@ -156,21 +111,13 @@ INDEX_NAMES = in_layers(
 
 
 def index(**more: Any) -> dict[str, Any]:
-    return {
-        "n_heads": size("index_n_heads"),
-        "d": size("index_head_dim"),
-        "top_k": size("index_topk"),
-        **more,
-    }
+    return {"n_heads": size("index_n_heads"), "d": size("index_head_dim"), "top_k": size("index_topk"), **more}
 
 
 def own_choice(fields: Fields, n: int) -> Sequence[str]:
     """Which layers choose their keys themselves: a pattern of F and S, or after some first ones every so many."""
     pattern = fields.get("index_topk_pattern")
-    step, offset = (
-        fields.size("index_topk_freq") or 1,
-        fields.size("index_skip_topk_offset", least=0),
-    )
+    step, offset = (fields.size("index_topk_freq") or 1, fields.size("index_skip_topk_offset", least=0))
     if isinstance(pattern, str):
         if len(pattern) != n or set(pattern) - {"F", "S"}:
             raise InputError(f"{fields.within}index_topk_pattern: expected {n} letters F or S, found {shown(pattern)}")
@@ -180,10 +127,7 @@ def own_choice(fields: Fields, n: int) -> Sequence[str]:
 
 
 DEEPSEEK_V32 = DEEPSEEK_V3.but(
-    document={
-        "rope": rope(fraction=None, pairing="adjacent"),
-        "mla": {**LATENT, "index": index()},
-    },
+    document={"rope": rope(fraction=None, pairing="adjacent"), "mla": {**LATENT, "index": index()}},
     only={"layer_types": None},
     irrelevant=("layer_types", "rope_interleave", "indexer_rope_interleave"),
     names=INDEX_NAMES,
@@ -193,29 +137,18 @@ _glm_index = index(pairing=when("indexer_rope_interleave", "adjacent", "half"))
 
 GLM_MOE_DSA = DEEPSEEK_V32.but(
     document={
-        "layers": stack(
-            listed("indexer_types", {"full": "mla", "shared": "follower"}, own_choice),
-            SPARSE,
-        ),
+        "layers": stack(listed("indexer_types", {"full": "mla", "shared": "follower"}, own_choice), SPARSE),
         "mla": {**LATENT, "index": _glm_index},
         "follower": {"like": "mla", "index": {**_glm_index, "shared": True}},
     },
     defaults={"indexer_rope_interleave": True},
-    irrelevant=(
-        "index_topk_freq",
-        "index_skip_topk_offset",
-        "index_topk_pattern",
-        "index_share_for_mtp_iteration",
-    ),
+    irrelevant=("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern", "index_share_for_mtp_iteration"),
 )
 
 # --- others with latent attention -------------------------------------------------------------------------------------
 
 MISTRAL4 = DEEPSEEK_V3.but(
-    document={
-        "mla": {**LATENT, "temperature": Hole(temperature)},
-        "moe": {**EXPERTS, "groups": groups(score="top2")},
-    },
+    document={"mla": {**LATENT, "temperature": Hole(temperature)}, "moe": {**EXPERTS, "groups": groups(score="top2")}},
     defaults={
         "rope_parameters": {
             "rope_type": "yarn",
@@ -257,11 +190,7 @@ def numbered(entries: Names, number: int) -> Names:
         if isinstance(entry, str):
             return entry.replace("self_attn.", f"self_attn.{number}.")
         parts = tuple((part.replace("attn.", ours, 1), width) for part, width in entry.parts)
-        return Held(
-            entry.module.replace("self_attn.", f"self_attn.{number}."),
-            parts,
-            entry.groups,
-        )
+        return Held(entry.module.replace("self_attn.", f"self_attn.{number}."), parts, entry.groups)
 
     return {s.replace("attn.", ours, 1): moved(e) for s, e in entries.items() if isinstance(e, (str, Held))}
 
@@ -301,11 +230,7 @@ LONGCAT = DEEPSEEK_V2.but(
         "n_layers": size("num_layers", "num_hidden_layers"),
         "d_ff": size("ffn_hidden_size", "intermediate_size"),
         "layers": "n*[mla+(mlp+mla+mlp)|moe]",
-        "mla": {
-            **LATENT,
-            "q_scale": latent_scale("q_lora_rank"),
-            "kv_scale": latent_scale("kv_lora_rank"),
-        },
+        "mla": {**LATENT, "q_scale": latent_scale("q_lora_rank"), "kv_scale": latent_scale("kv_lora_rank")},
         "moe": {
             "n_experts": size("n_routed_experts", "num_local_experts"),
             "top_k": size("moe_topk", "num_experts_per_tok"),

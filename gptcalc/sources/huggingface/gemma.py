@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
@@ -44,17 +44,14 @@ GEMMA = LLAMA.but(
         "mlp": activation("hidden_activation", "hidden_act", gated=True),
         "embedding": {"scale": "sqrt(d)"},
         "bias": sites(attn="attention_bias"),
-    },
+    }
 )
 
 GEMMA2 = GEMMA.but(
     document={
         "layers": stack(listed("layer_types", TYPES, every(2, "attn", "local")), "mlp"),
         "norm_at": "sandwich",
-        "attn": {
-            "scale": Hole(query_scale),
-            "softcap": number("attn_logit_softcapping"),
-        },
+        "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping")},
         "local": {"like": "attn", "window": size("sliding_window")},
         "softcap": number("final_logit_softcapping"),
     },
@@ -64,22 +61,11 @@ GEMMA2 = GEMMA.but(
 )
 
 GEMMA3 = GEMMA2.but(
-    defaults={
-        "sliding_window_pattern": 6,
-        "rope_theta": 1000000.0,
-        "rope_local_base_freq": 10000.0,
-    },
+    defaults={"sliding_window_pattern": 6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
     document={
-        "layers": stack(
-            listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")),
-            "mlp",
-        ),
+        "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
         "rope": rope(),
-        "attn": {
-            "scale": Hole(query_scale),
-            "softcap": number("attn_logit_softcapping"),
-            "qk_norm": "head",
-        },
+        "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping"), "qk_norm": "head"},
         "local": {
             "like": "attn",
             "window": size("sliding_window"),
@@ -131,7 +117,7 @@ def feed_forward(fields: Fields, n: int) -> Sequence[str]:
     return [("wide" if wide and i >= n - shared else "mlp") + experts for i in range(n)]
 
 
-TYPED: Callable[[Fields, int], Sequence[str]] = listed("layer_types", TYPES, every(6, "attn", "local"))
+TYPED = listed("layer_types", TYPES, every(6, "attn", "local"))
 
 GEMMA4 = GEMMA.but(
     document={
@@ -172,10 +158,7 @@ GEMMA4 = GEMMA.but(
         },
         "reuse": {"like": "attn", "kv": {"from": "attn"}},
         "local_reuse": {"like": "local", "kv": {"from": "local"}},
-        "wide": {
-            "like": "mlp",
-            "d_ff": Hole(lambda f: 2 * f.needed("intermediate_size")),
-        },
+        "wide": {"like": "mlp", "d_ff": Hole(lambda f: 2 * f.needed("intermediate_size"))},
         "moe": {
             "n_experts": size("num_experts"),
             "top_k": size("top_k_experts"),
@@ -186,22 +169,12 @@ GEMMA4 = GEMMA.but(
     defaults={
         "global_head_dim": 512,
         "rope_parameters": {
-            FULL: {
-                "rope_type": "proportional",
-                "rope_theta": 1000000.0,
-                "partial_rotary_factor": 0.25,
-            },
+            FULL: {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25},
             SLIDING: {"rope_theta": 10000.0},
         },
     },
     only={"use_bidirectional_attention": (False, "vision")},
-    irrelevant=(
-        "rope_theta",
-        "num_global_key_value_heads",
-        "moe_intermediate_size",
-        "num_experts",
-        "top_k_experts",
-    ),
+    irrelevant=("rope_theta", "num_global_key_value_heads", "moe_intermediate_size", "num_experts", "top_k_experts"),
     names={
         **SANDWICH_NAMES,
         "ple.token": "model.embed_tokens_per_layer",
@@ -210,10 +183,7 @@ GEMMA4 = GEMMA.but(
         **in_layers(
             PREFIX,
             {
-                "mlp.post_norm": (
-                    "post_feedforward_layernorm_1",
-                    "post_feedforward_layernorm",
-                ),
+                "mlp.post_norm": ("post_feedforward_layernorm_1", "post_feedforward_layernorm"),
                 "moe.norm": "pre_feedforward_layernorm_2",
                 "moe.post_norm": "post_feedforward_layernorm_2",
                 "parallel.out_norm": "post_feedforward_layernorm",
@@ -232,15 +202,6 @@ GEMMA4 = GEMMA.but(
     },
 )
 
-VAULTGEMMA = GEMMA2.but(
-    document={"norm_at": "pre"},
-    names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}),
-)
+VAULTGEMMA = GEMMA2.but(document={"norm_at": "pre"}, names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}))
 
-READERS = {
-    "gemma": GEMMA,
-    "gemma2": GEMMA2,
-    "gemma3_text": GEMMA3,
-    "gemma4_text": GEMMA4,
-    "vaultgemma": VAULTGEMMA,
-}
+READERS = {"gemma": GEMMA, "gemma2": GEMMA2, "gemma3_text": GEMMA3, "gemma4_text": GEMMA4, "vaultgemma": VAULTGEMMA}

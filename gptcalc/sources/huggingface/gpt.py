@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from gptcalc.errors import InputError
@@ -63,26 +64,14 @@ GPT2 = Reader(
 )
 
 GPT1 = GPT2.but(
-    document={
-        "norm_at": "post",
-        "final_norm": False,
-        "mlp": choice("afn", gelu="gelu_tanh", relu="relu", silu="silu"),
-    },
+    document={"norm_at": "post", "final_norm": False, "mlp": choice("afn", gelu="gelu_tanh", relu="relu", silu="silu")},
     irrelevant=("predict_special_tokens", "n_special"),
-    names={
-        "embedding.token": "transformer.tokens_embed",
-        "embedding.position": "transformer.positions_embed",
-    },
+    names={"embedding.token": "transformer.tokens_embed", "embedding.position": "transformer.positions_embed"},
 )
 
 GPT_BIGCODE = GPT2.but(
     document={"n_kv_heads": when("multi_query", 1)},
-    irrelevant=(
-        "num_key_value_heads",
-        "inference_runner",
-        "validate_runner_input",
-        "pre_allocate_kv_cache",
-    ),
+    irrelevant=("num_key_value_heads", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache"),
     names=in_layers(
         "transformer.h.{l}.",
         {
@@ -156,11 +145,7 @@ OPT = Reader(
             "weight": flag("layer_norm_elementwise_affine"),
         },
         "norm_at": when("do_layer_norm_before", "pre", "post"),
-        "final_norm": when(
-            "do_layer_norm_before",
-            Hole(lambda f: not f.flag("_remove_final_layer_norm")),
-            False,
-        ),
+        "final_norm": when("do_layer_norm_before", Hole(lambda f: not f.flag("_remove_final_layer_norm")), False),
         "mlp": activation("activation_function", gated=False),
         "bias": when("enable_bias", "all"),
         "embedding": {
@@ -242,10 +227,12 @@ GPT_NEOX = Reader(
         "c": size("max_position_embeddings"),
         "n_heads": size("num_attention_heads"),
         "n_layers": size("num_hidden_layers"),
+        "n_kv_heads": optional("num_key_value_heads"),
+        "d_head": optional("head_dim"),
         "d_ff": size("intermediate_size"),
         "layers": when("use_parallel_residual", "n*attn|mlp", "n*attn+mlp"),
         "tying": flag("tie_word_embeddings"),
-        "rope": rope("rotary_emb_base", fraction="rotary_pct"),
+        "rope": rope(("rotary_emb_base", "rope_theta"), fraction=("rotary_pct", "partial_rotary_factor")),
         "norm": layernorm(),
         "parallel_norm": "separate",
         "mlp": activation("hidden_act", gated=False),
@@ -283,17 +270,13 @@ _plain: Names = {
 PHI = GPT_NEOX.but(
     defaults={"partial_rotary_factor": 0.5},
     document={
-        "n_kv_heads": optional("num_key_value_heads"),
         "layers": "n*attn|mlp",
         "parallel_norm": None,
         "rope": rope(),
         "bias": ["attn", "mlp", "head"],
         "attn": {"qk_norm": when("qk_layernorm", "head")},
     },
-    names={
-        **_plain,
-        **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"}),
-    },
+    names={**_plain, **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"})},
 )
 
 PERSIMMON = GPT_NEOX.but(
@@ -305,7 +288,6 @@ PERSIMMON = GPT_NEOX.but(
         "bias": "all",
         "attn": {"qk_norm": when("qk_layernorm", "head")},
     },
-    irrelevant=("num_key_value_heads",),
     names={
         **_plain,
         **in_layers(
@@ -322,7 +304,6 @@ PERSIMMON = GPT_NEOX.but(
 STABLELM = GPT_NEOX.but(
     defaults={"partial_rotary_factor": 0.25},
     document={
-        "n_kv_heads": optional("num_key_value_heads"),
         "layers": when("use_parallel_residual", "n*attn|mlp", "n*attn+mlp"),
         "parallel_norm": None,
         "rope": rope(fraction="partial_rotary_factor"),
@@ -349,7 +330,6 @@ STABLELM = GPT_NEOX.but(
 
 STARCODER2 = GPT_NEOX.but(
     document={
-        "n_kv_heads": optional("num_key_value_heads"),
         "layers": "n*attn+mlp",
         "parallel_norm": None,
         "rope": rope(),
@@ -361,12 +341,7 @@ STARCODER2 = GPT_NEOX.but(
     names={
         **_plain,
         **in_layers(
-            "model.layers.{l}.",
-            {
-                "attn.out": "self_attn.o_proj",
-                "mlp.up": "mlp.c_fc",
-                "mlp.down": "mlp.c_proj",
-            },
+            "model.layers.{l}.", {"attn.out": "self_attn.o_proj", "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
         ),
         "final_norm": "model.norm",
     },
@@ -377,11 +352,17 @@ STARCODER2 = GPT_NEOX.but(
 
 def falcon_kv_heads(fields: Fields) -> int | None:
     """The newer layout gives a number; in the older one it is one head or all."""
-    given = fields.size("num_kv_heads", "n_head_kv")
+    given = fields.size("num_kv_heads", "n_head_kv", "num_key_value_heads")
     one = fields.flag("multi_query")
     if fields.flag("new_decoder_architecture"):
         return given
     return 1 if one else None
+
+
+def falcon_scale(fields: Fields) -> float:
+    """Linear biases are added to the scores before those are scaled."""
+    width = fields.needed("hidden_size", "n_embed") // fields.needed("num_attention_heads", "n_head")
+    return 1 / math.sqrt(width)
 
 
 def falcon_norms(fields: Fields) -> str:
@@ -398,11 +379,13 @@ FALCON = Reader(
         "n_heads": size("num_attention_heads", "n_head"),
         "n_layers": size("num_hidden_layers", "n_layer"),
         "n_kv_heads": Hole(falcon_kv_heads),
-        "d_ff": optional("ffn_hidden_size"),
+        "d_head": optional("head_dim"),
+        "d_ff": optional("ffn_hidden_size", "intermediate_size"),
         "layers": when("parallel_attn", "n*attn|mlp", "n*attn+mlp"),
         "tying": flag("tie_word_embeddings"),
         "position": when("alibi", "alibi"),
         "rope": when("alibi", None, rope()),
+        "attn": {"alibi_scale": when("alibi", Hole(falcon_scale))},
         "norm": layernorm("layer_norm_epsilon"),
         "parallel_norm": Hole(falcon_norms),
         "mlp": activation("activation", gated=False),
@@ -450,14 +433,7 @@ BLOOM = Reader(
     },
     only={"apply_residual_connection_post_layernorm": False},
     irrelevant=frozenset(
-        {
-            "slow_but_exact",
-            "masked_softmax_fusion",
-            "offset_alibi",
-            "skip_bias_add",
-            "skip_bias_add_qkv",
-            "n_inner",
-        }
+        {"slow_but_exact", "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "n_inner"}
     ),
     names={
         "embedding.token": "transformer.word_embeddings",
@@ -487,20 +463,14 @@ def mpt_position(fields: Fields) -> str:
 
 
 def mpt_kv_heads(fields: Fields) -> int | None:
-    kind, given = (
-        fields.word("attn_config.attn_type"),
-        fields.size("attn_config.kv_n_heads"),
-    )
+    kind, given = (fields.word("attn_config.attn_type"), fields.size("attn_config.kv_n_heads"))
     return 1 if kind == "multiquery_attention" else given if kind == "grouped_query_attention" else None
 
 
 _biased = Hole(lambda f: not f.flag("no_bias"))
 
 MPT = Reader(
-    defaults={
-        "attn_config.alibi": True,
-        "attn_config.attn_type": "multihead_attention",
-    },
+    defaults={"attn_config.alibi": True, "attn_config.attn_type": "multihead_attention"},
     document={
         "d": size("d_model"),
         "v": size("vocab_size"),
@@ -512,11 +482,7 @@ MPT = Reader(
         "tying": flag("tie_word_embeddings"),
         "position": Hole(mpt_position),
         "rope": when("attn_config.rope", rope("attn_config.rope_theta", fraction=None)),
-        "norm": {
-            "kind": "layernorm",
-            "bias": _biased,
-            "eps": number("layer_norm_epsilon"),
-        },
+        "norm": {"kind": "layernorm", "bias": _biased, "eps": number("layer_norm_epsilon")},
         "mlp": "gelu",
         "bias": when(_biased, "all"),
         "logit_scale": number("logit_scale"),

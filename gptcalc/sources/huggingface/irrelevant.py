@@ -42,7 +42,8 @@ capacity_factor moe_capacity moe_use_aux_free tie_encoder_decoder pruned_heads i
 attention_bias_update router_bias_update_speed moe_router_dtype router_dtype moe_router_fusion
 """
 _SERVING = """
-model_max_length max_sequence_length sequence_length time_step_limit time_step_floor time_step_max time_step_min
+model_max_length max_sequence_length prefill_chunk_size attention_sink_size context_window_size tensor_parallel_shards
+max_batch_size tf_legacy_loss sequence_length time_step_limit time_step_floor time_step_max time_step_min
 mamba_ssm_dtype mamba_ssm_cache_dtype vision_config audio_config
 """
 
@@ -69,4 +70,5 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "n_shared_experts": 0,
     "num_shared_experts": 0,
     "use_cla": False,
+    "shared_expert_intermediate_size": 0,
 }

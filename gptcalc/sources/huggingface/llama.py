@@ -20,14 +20,7 @@ from gptcalc.sources.huggingface.reader import (
     size,
 )
 from gptcalc.sources.huggingface.rope import parameters, rope
-from gptcalc.sources.huggingface.tensors import (
-    GATE_UP,
-    QKV,
-    Names,
-    bare,
-    fused,
-    in_layers,
-)
+from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, Names, bare, fused, in_layers
 
 LAYER: Names = {
     "attn.norm": "input_layernorm",
@@ -88,11 +81,7 @@ def temperature(fields: Fields) -> dict[str, Any] | None:
     scale = own.get("llama_4_scaling_beta")
     if not scale:
         return None
-    return {
-        "floor": own.get("original_max_position_embeddings"),
-        "scale": scale,
-        "shift": 0,
-    }
+    return {"floor": own.get("original_max_position_embeddings"), "scale": scale, "shift": 0}
 
 
 LLAMA = Reader(
@@ -115,7 +104,7 @@ LLAMA = Reader(
     names=NAMES,
 )
 
-MISTRAL = LLAMA.but(document={"attn": {"window": optional("sliding_window")}})
+MISTRAL = LLAMA.but(document={"attn": {"window": optional("sliding_window", "sliding_window_size")}})
 
 #: Mistral with windows in some layers
 WINDOWS_IN_PLACES = {
@@ -130,54 +119,27 @@ MINISTRAL3 = MISTRAL.but(
     defaults={"rope_parameters": MINISTRAL3_ROPE},
 )
 
-PHI3 = MISTRAL.but(
-    names=in_layers(
-        PREFIX,
-        {**fused("self_attn.qkv_proj", QKV), **fused("mlp.gate_up_proj", GATE_UP)},
-    ),
-)
+PHI3 = MISTRAL.but(names=in_layers(PREFIX, {**fused("self_attn.qkv_proj", QKV), **fused("mlp.gate_up_proj", GATE_UP)}))
 
 SEED_OSS = LLAMA.but(document={"bias": sites(qkv="attention_bias", out="attention_out_bias", mlp="mlp_bias")})
 
 CWM = LLAMA.but(
     document={
         "layers": stack(
-            listed(
-                "layer_types",
-                {FULL: "attn", SLIDING: "local"},
-                every(4, "attn", "local", offset=0),
-            ),
-            "mlp",
+            listed("layer_types", {FULL: "attn", SLIDING: "local"}, every(4, "attn", "local", offset=0)), "mlp"
         ),
         "local": {"like": "attn", "window": size("sliding_window")},
     },
-    defaults={
-        "rope_parameters": {
-            "rope_type": "llama3",
-            "factor": 16.0,
-            "original_max_position_embeddings": 8192,
-        }
-    },
+    defaults={"rope_parameters": {"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192}},
 )
 
 ARCEE = LLAMA.but(document={"mlp": activation("hidden_act", gated=False)})
 
-HELIUM = LLAMA.but(
-    document={
-        "rope": rope(pairing="adjacent"),
-        "bias": sites(qkv="attention_bias", mlp="mlp_bias"),
-    }
-)
+HELIUM = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": sites(qkv="attention_bias", mlp="mlp_bias")})
 
 APERTUS = ARCEE.but(
     document={"attn": {"qk_norm": "head"}},
-    defaults={
-        "rope_parameters": {
-            "rope_type": "llama3",
-            "factor": 8.0,
-            "original_max_position_embeddings": 8192,
-        }
-    },
+    defaults={"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}},
     only={"qk_norm": True, "post_norm": False},
     names=in_layers(
         PREFIX,
@@ -202,18 +164,9 @@ BITNET = LLAMA.but(
     document={
         "bias": sites(attn="attention_bias"),
         "attn": {"out_norm": rmsnorm()},
-        "mlp": {
-            "activation": activation("hidden_act", gated=True),
-            "mid_norm": rmsnorm(),
-        },
+        "mlp": {"activation": activation("hidden_act", gated=True), "mid_norm": rmsnorm()},
     },
-    names=in_layers(
-        PREFIX,
-        {
-            "attn.out_norm": "self_attn.attn_sub_norm",
-            "mlp.mid_norm": "mlp.ffn_sub_norm",
-        },
-    ),
+    names=in_layers(PREFIX, {"attn.out_norm": "self_attn.attn_sub_norm", "mlp.mid_norm": "mlp.ffn_sub_norm"}),
 )
 
 INTERNLM3 = LLAMA.but(document={"bias": sites(attn=flag("attention_bias", "qkv_bias"), mlp=flag("mlp_bias", "bias"))})
@@ -256,5 +209,4 @@ READERS = {
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),
     "internlm3": INTERNLM3,
     "smollm3": SMOLLM3,
-    "Yi": LLAMA.but(like="llama"),
 }

@@ -24,24 +24,12 @@ from gptcalc.sources.huggingface.reader import (
     when,
 )
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import (
-    EXPERTS_GATE_UP,
-    QKV,
-    Entry,
-    Held,
-    bare,
-    fused,
-    in_layers,
-)
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, QKV, Entry, Held, bare, fused, in_layers
 from gptcalc.sources.huggingface.vendors import ERNIE, GRANITE, HUNYUAN
 
 
 def own_experts(
-    module: str,
-    gate: str = "gate_proj",
-    up: str = "up_proj",
-    down: str = "down_proj",
-    together: str | None = None,
+    module: str, gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj", together: str | None = None
 ) -> dict[str, Entry]:
     """Experts of which each has three tensors of its own, or (as transformers 5 stores them) two for all together."""
     all_experts = together or module
@@ -63,12 +51,7 @@ def shared_experts(module: str) -> dict[str, Entry]:
 
 #: experts under `mlp.experts`, the router at `mlp.gate`
 EXPERT_NAMES = in_layers(
-    PREFIX,
-    {
-        "moe.norm": "post_attention_layernorm",
-        "moe.router": "mlp.gate",
-        **own_experts("mlp.experts"),
-    },
+    PREFIX, {"moe.norm": "post_attention_layernorm", "moe.router": "mlp.gate", **own_experts("mlp.experts")}
 )
 
 MIXTRAL_NAMES = in_layers(
@@ -81,12 +64,7 @@ MIXTRAL_NAMES = in_layers(
 )
 
 
-def groups(
-    n: str = "n_group",
-    top_k: str = "topk_group",
-    score: str = "top2",
-    method: str | None = None,
-) -> Hole:
+def groups(n: str = "n_group", top_k: str = "topk_group", score: str = "top2", method: str | None = None) -> Hole:
     """Group-limited routing, where there is more than one group (and topk_method is the one that uses them)."""
 
     def read(fields: Fields) -> dict[str, Any] | None:
@@ -101,10 +79,7 @@ MIXTRAL = LLAMA.but(
     document={
         "layers": stack("attn", "moe"),
         "attn": {"window": optional("sliding_window")},
-        "moe": {
-            "n_experts": size("num_local_experts", "num_experts"),
-            "top_k": size("num_experts_per_tok"),
-        },
+        "moe": {"n_experts": size("num_local_experts", "num_experts"), "top_k": size("num_experts_per_tok")},
     },
     names=MIXTRAL_NAMES,
 )
@@ -139,18 +114,8 @@ GPT_OSS = LLAMA.but(
             "attn.sinks": bare("self_attn.sinks"),
             "moe.norm": "post_attention_layernorm",
             "moe.router": "mlp.router",
-            "moe.gate": bare(
-                "mlp.experts.gate_up_proj",
-                parts=EXPERTS_GATE_UP,
-                groups="d_ff",
-                stored="in,out",
-            ),
-            "moe.up": bare(
-                "mlp.experts.gate_up_proj",
-                parts=EXPERTS_GATE_UP,
-                groups="d_ff",
-                stored="in,out",
-            ),
+            "moe.gate": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP, groups="d_ff", stored="in,out"),
+            "moe.up": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP, groups="d_ff", stored="in,out"),
             "moe.down": bare("mlp.experts.down_proj", stored="in,out"),
         },
     ),
@@ -232,23 +197,14 @@ GRANITEMOE = GRANITE.but(
             "moe.router": ("block_sparse_moe.router.layer", "block_sparse_moe.router"),
             "moe.gate": _granite_inputs,
             "moe.up": _granite_inputs,
-            "moe.down": (
-                "block_sparse_moe.output_linear",
-                bare("block_sparse_moe.experts.down_proj"),
-            ),
-            **fused(
-                "shared_mlp.input_linear",
-                (("moe.shared.gate", 1), ("moe.shared.up", 1)),
-            ),
+            "moe.down": ("block_sparse_moe.output_linear", bare("block_sparse_moe.experts.down_proj")),
+            **fused("shared_mlp.input_linear", (("moe.shared.gate", 1), ("moe.shared.up", 1))),
             "moe.shared.down": "shared_mlp.output_linear",
         },
     ),
 )
 
-_jetmoe_experts = {
-    "n_experts": size("num_local_experts"),
-    "top_k": size("num_experts_per_tok"),
-}
+_jetmoe_experts = {"n_experts": size("num_local_experts"), "top_k": size("num_experts_per_tok")}
 
 JETMOE = LLAMA.but(
     document={
@@ -307,17 +263,9 @@ DBRX = Reader(
         "ffn_config.moe_normalize_expert_weights": 1.0,
         "ffn_config.ffn_act_fn.name": "silu",
     },
-    only={
-        "ffn_config.moe_normalize_expert_weights": (1, 1.0),
-        "ffn_config.uniform_expert_assignment": False,
-    },
+    only={"ffn_config.moe_normalize_expert_weights": (1, 1.0), "ffn_config.uniform_expert_assignment": False},
     irrelevant=frozenset(
-        {
-            "ffn_config.hidden_size",
-            "ffn_config.moe_jitter_eps",
-            "rope_parameters",
-            "num_key_value_heads",
-        }
+        {"ffn_config.hidden_size", "ffn_config.moe_jitter_eps", "rope_parameters", "num_key_value_heads"}
     ),
     nested=("attn_config", "ffn_config", "ffn_config.ffn_act_fn"),
     names={
@@ -410,10 +358,7 @@ HUNYUAN_MOE = HUNYUAN.but(
             "n_shared": one_of_all("num_shared_expert", default=1),
         },
     },
-    names={
-        **EXPERT_NAMES,
-        **in_layers(PREFIX, {"moe.router": "mlp.gate.wg", **shared_experts("mlp.shared_mlp")}),
-    },
+    names={**EXPERT_NAMES, **in_layers(PREFIX, {"moe.router": "mlp.gate.wg", **shared_experts("mlp.shared_mlp")})},
 )
 
 # --- Llama 4: chunks with rotary positions, and layers without either -------------------------------------------------
@@ -448,10 +393,7 @@ def llama4_temperature(fields: Fields) -> dict[str, Any] | None:
 
 _chunked = {
     "like": "attn",
-    "qk_norm": when(
-        "use_qk_norm",
-        {"over": "head", "kind": "l2", "weight": False, "after_rope": True},
-    ),
+    "qk_norm": when("use_qk_norm", {"over": "head", "kind": "l2", "weight": False, "after_rope": True}),
 }
 
 LLAMA4 = LLAMA.but(
@@ -462,11 +404,7 @@ LLAMA4 = LLAMA.but(
         "bias": sites(attn="attention_bias"),
         "chunk": {**_chunked, "chunk": size("attention_chunk_size")},
         "rotary": _chunked,
-        "nope": {
-            "like": "attn",
-            "position": "none",
-            "temperature": Hole(llama4_temperature),
-        },
+        "nope": {"like": "attn", "position": "none", "temperature": Hole(llama4_temperature)},
         "attn": {},
         "moe": {
             "n_experts": size("num_local_experts"),
@@ -487,16 +425,8 @@ LLAMA4 = LLAMA.but(
             "mlp.down": "feed_forward.down_proj",
             "moe.norm": "post_attention_layernorm",
             "moe.router": "feed_forward.router",
-            "moe.gate": bare(
-                "feed_forward.experts.gate_up_proj",
-                parts=EXPERTS_GATE_UP,
-                stored="in,out",
-            ),
-            "moe.up": bare(
-                "feed_forward.experts.gate_up_proj",
-                parts=EXPERTS_GATE_UP,
-                stored="in,out",
-            ),
+            "moe.gate": bare("feed_forward.experts.gate_up_proj", parts=EXPERTS_GATE_UP, stored="in,out"),
+            "moe.up": bare("feed_forward.experts.gate_up_proj", parts=EXPERTS_GATE_UP, stored="in,out"),
             "moe.down": bare("feed_forward.experts.down_proj", stored="in,out"),
             **shared_experts("feed_forward.shared_expert"),
         },

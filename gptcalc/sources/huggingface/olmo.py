@@ -20,11 +20,7 @@ OLMO = LLAMA.but(
 )
 
 OLMO2 = LLAMA.but(
-    document={
-        "norm_at": "output",
-        "bias": sites(attn="attention_bias"),
-        "attn": {"qk_norm": "full"},
-    },
+    document={"norm_at": "output", "bias": sites(attn="attention_bias"), "attn": {"qk_norm": "full"}},
     names=BEHIND_NAMES,
 )
 
@@ -39,7 +35,7 @@ OLMO3 = OLMO2.but(
             "window": size("sliding_window"),
             "rope": rope(SLIDING_THETA, layer_type=SLIDING, scaled=False),
         },
-    },
+    }
 )
 
 _experts: dict[str, Any] = {
@@ -60,10 +56,4 @@ OLMOE = LLAMA.but(
 
 FLEX_OLMO = OLMO2.but(document={"layers": "n*attn+moe", "moe": _experts}, names=EXPERT_NAMES)
 
-READERS = {
-    "olmo": OLMO,
-    "olmo2": OLMO2,
-    "olmo3": OLMO3,
-    "olmoe": OLMOE,
-    "flex_olmo": FLEX_OLMO,
-}
+READERS = {"olmo": OLMO, "olmo2": OLMO2, "olmo3": OLMO3, "olmoe": OLMOE, "flex_olmo": FLEX_OLMO}

@@ -18,12 +18,7 @@ LONGEST_PERIOD = 64
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 
 
-def stack(
-    mixer: Units,
-    feed_forward: Units,
-    joint: str = "+",
-    n_layers: str = "num_hidden_layers",
-) -> Hole:
+def stack(mixer: Units, feed_forward: Units, joint: str = "+", n_layers: str = "num_hidden_layers") -> Hole:
     """The expression of layers that consist of a mixer and a feed-forward part."""
 
     def read(fields: Fields) -> str:
@@ -43,12 +38,8 @@ def _each(units: Units, fields: Fields, n: int) -> Sequence[str]:
 
 
 def listed(
-    name: str,
-    meanings: dict[str, str],
-    otherwise: Units = "attn",
-    *,
-    longer: bool = False,
-) -> Units:
+    name: str, meanings: dict[str, str], otherwise: Units = "attn", *, longer: bool = False
+) -> Callable[[Fields, int], Sequence[str]]:
     """Units by a list with a word for each layer, such as layer_types; `otherwise` where the config has no list."""
 
     def read(fields: Fields, n: int) -> Sequence[str]:
@@ -75,6 +66,22 @@ def flagged(name: str, unit: str, other: str, otherwise: Units) -> Units:
         if len(value) != n or any(flag not in (0, 1) for flag in value):
             raise InputError(f"{fields.within}{name}: expected {n} entries 0 or 1, found {shown(value)}")
         return [unit if flag else other for flag in value]
+
+    return read
+
+
+def enumerated(name: str, unit: str, other: str, otherwise: Units) -> Units:
+    """`unit` in the layers that a field numbers, as a list or as text with commas, `other` in the rest."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        value = fields.get(name)
+        if value is None:
+            return _each(otherwise, fields, n)
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(str(word).strip().isdecimal() for word in words):
+            fields.wrong((name,), "numbers of layers", value)
+        chosen = {str(word).strip() for word in words}
+        return [unit if str(i) in chosen else other for i in range(n)]
 
     return read
 

@@ -24,10 +24,7 @@ MIXERS = listed("layer_types", TYPES, upper_layers)
 
 def sparse_layers(fields: Fields, n: int) -> Sequence[str]:
     """Experts in every decoder_sparse_step-th layer that mlp_only_layers doesn't except."""
-    step, experts = (
-        fields.needed("decoder_sparse_step"),
-        fields.size("num_experts", "num_local_experts", least=0),
-    )
+    step, experts = (fields.needed("decoder_sparse_step"), fields.size("num_experts", "num_local_experts", least=0))
     dense = fields.items("mlp_only_layers") or []
     return ["moe" if experts and i not in dense and (i + 1) % step == 0 else "mlp" for i in range(n)]
 
@@ -42,7 +39,7 @@ QWEN2 = LLAMA.but(
 )
 
 QWEN3 = QWEN2.but(
-    document={"bias": sites(attn="attention_bias"), "attn": {"qk_norm": "head"}},
+    document={"bias": sites(attn="attention_bias"), "attn": {"qk_norm": "head"}}, only={"use_qk_norm": True}
 )
 
 _sparse: dict[str, Any] = {
@@ -73,26 +70,26 @@ QWEN2_MOE = QWEN2.but(
     document={
         "layers": stack(MIXERS, sparse_layers),
         "bias": when("qkv_bias", "qkv"),
-        "moe": {
-            **_sparse,
-            "n_shared": 1,
-            "d_shared": size("shared_expert_intermediate_size"),
-            "shared_gate": True,
-        },
+        "moe": {**_sparse, "n_shared": 1, "d_shared": size("shared_expert_intermediate_size"), "shared_gate": True},
     },
     names={
         **EXPERT_NAMES,
-        **in_layers(
-            PREFIX,
-            {
-                **shared_experts("mlp.shared_expert"),
-                "moe.shared_gate": "mlp.shared_expert_gate",
-            },
-        ),
+        **in_layers(PREFIX, {**shared_experts("mlp.shared_expert"), "moe.shared_gate": "mlp.shared_expert_gate"}),
     },
 )
 
+_inside = {"tie_word_embeddings": False}  # where the larger model says nothing
+_vl = QWEN2.but(defaults=_inside)
+
 READERS = {
+    "qwen2_vl": _vl.but(like="qwen2_vl_text"),
+    "qwen2_vl_text": _vl,
+    "qwen2_5_vl": _vl.but(like="qwen2_5_vl_text"),
+    "qwen2_5_vl_text": _vl,
+    "qwen2_5_omni_text": _vl,
+    "qwen3_vl_text": QWEN3.but(defaults=_inside),
+    "qwen3_vl_moe_text": QWEN3_MOE.but(defaults=_inside),
+    "qwen3_omni_moe_text": QWEN3_MOE.but(defaults=_inside),
     "qwen2": QWEN2,
     "qwen2_moe": QWEN2_MOE,
     "qwen3": QWEN3,

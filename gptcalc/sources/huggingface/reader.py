@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from gptcalc.document import KINDS
+from gptcalc.architecture import KINDS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
@@ -26,17 +26,15 @@ class Fields:
     """The fields of one config. Remembers which were asked for; what is absent has the class's default."""
 
     def __init__(
-        self,
-        values: Mapping[str, Any],
-        defaults: Mapping[str, Any],
-        model_type: str,
-        within: str = "",
+        self, values: Mapping[str, Any], defaults: Mapping[str, Any], model_type: str, within: str = ""
     ) -> None:
         self.values = values
         self.defaults = defaults
         self.model_type = model_type
         self.within = within
         self.asked: dict[str, None] = {}
+        self.defaulted: dict[str, Any] = {}
+        self.assumed: dict[str, Any] = {}
         self.notes: list[str] = []
 
     def get(self, *names: str) -> Any:
@@ -53,7 +51,11 @@ class Fields:
             return next(iter(given.values()))
         if any(name in self.values for name in names):
             return None
-        return next((self.defaults[name] for name in names if name in self.defaults), None)
+        usual = next((name for name in names if name in self.defaults), None)
+        if usual is None:
+            return None
+        self.defaulted[usual] = self.defaults[usual]
+        return self.defaults[usual]
 
     def present(self, *names: str) -> bool:
         return any(self.values.get(name) is not None for name in names)
@@ -116,10 +118,7 @@ class Fields:
         return value
 
     def unsupported(self, name: str, why: str) -> InputError:
-        return InputError(
-            f"{self.within}{name}: {why} (model_type {self.model_type!r})",
-            kind="unsupported",
-        )
+        return InputError(f"{self.within}{name}: {why} (model_type {self.model_type!r})", kind="unsupported")
 
 
 def shown(value: Any) -> str:
@@ -219,13 +218,7 @@ FUNCTIONS = {
     "geglu": "gelu",
     "xielu": "xielu",
 }
-GATED = {
-    "silu": "swiglu",
-    "gelu": "geglu",
-    "gelu_tanh": "geglu_tanh",
-    "relu": "reglu",
-    "relu2": "relu2glu",
-}
+GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu", "relu2": "relu2glu"}
 
 
 def activation(*names: str, gated: bool) -> Hole:
@@ -242,20 +235,11 @@ def activation(*names: str, gated: bool) -> Hole:
 
 
 def rmsnorm(eps: str | float = "rms_norm_eps", **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "rmsnorm",
-        "eps": number(eps) if isinstance(eps, str) else eps,
-        **more,
-    }
+    return {"kind": "rmsnorm", "eps": number(eps) if isinstance(eps, str) else eps, **more}
 
 
 def layernorm(eps: str | float = "layer_norm_eps", **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "layernorm",
-        "bias": True,
-        "eps": number(eps) if isinstance(eps, str) else eps,
-        **more,
-    }
+    return {"kind": "layernorm", "bias": True, "eps": number(eps) if isinstance(eps, str) else eps, **more}
 
 
 def sites(**which: str | Hole | bool) -> Hole:
@@ -278,6 +262,11 @@ def is_irrelevant(name: str) -> bool:
     return last in IRRELEVANT or last.startswith("_")
 
 
+#: what a config is expected to say itself: a note tells where its class decided
+SIZES = frozenset({"d", "v", "c", "n_heads", "n_kv_heads", "d_head", "n_layers", "d_ff", "tying"})
+
+#: a key of a template whose value is several keys of the document: sections that only the config knows
+SEARCHED = "searched"
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -332,12 +321,7 @@ class Reader:
                 flat |= {f"{key}.{inner}": item for inner, item in value.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
-        return Fields(
-            flat,
-            {**class_defaults(self.like or model_type), **self.defaults},
-            model_type,
-            within,
-        )
+        return Fields(flat, {**class_defaults(self.like or model_type), **self.defaults}, model_type, within)
 
     def fill(self, fields: Fields) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
         """The document of a config, and the fields that each of its top-level keys was read from."""
@@ -345,7 +329,7 @@ class Reader:
         origin: dict[str, tuple[str, ...]] = {}
         unused = self.unused_sections(fields)
         for key, template in self.document.items():
-            before, fields.asked = fields.asked, {}
+            before, fields.asked, fields.defaulted = fields.asked, {}, {}
             try:
                 value = fill(template, fields)
             except InputError:
@@ -353,7 +337,11 @@ class Reader:
                     raise
             origin[key] = tuple(name for name in fields.asked if name in fields.values)
             fields.asked = before | fields.asked
-            if value is not None and key not in unused:
+            if key in SIZES:
+                fields.assumed |= fields.defaulted
+            if key == SEARCHED:
+                document |= value
+            elif value is not None and key not in unused:
                 document[key] = value
         self.check(fields)
         return document, origin
@@ -364,7 +352,8 @@ class Reader:
         sections = {key: value for key, value in nested.items() if key in KINDS or "like" in value}
         mtp = self.document.get("mtp")
         block = mtp.get("block", "") if isinstance(mtp, Mapping) else ""
-        used = set(WORD.findall(f"{fill(self.document.get('layers', 'n*attn+mlp'), fields)} {block}"))
+        layers = fill(self.document.get("layers", self.document.get(SEARCHED, "n*attn+mlp")), fields)
+        used = set(WORD.findall(f"{layers} {block}"))
         while True:
             refers = {sections[name].get("like") for name in used & set(sections)}
             refers |= {sections[name].get("kv", {}).get("from") for name in used & set(sections)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from gptcalc.errors import InputError, did_you_mean
 from gptcalc.sources.huggingface.pattern import CHUNKED, FULL, SLIDING
@@ -12,6 +12,9 @@ from gptcalc.sources.huggingface.reader import Fields, Hole, shown
 #: Phi-3 was published with three names for one scaling; mrope is the default rotation where there is only text
 ONE_KIND = frozenset({"su", "longrope", "yarn", "default", "mrope"})
 KINDS_OF_LAYER = (FULL, SLIDING, CHUNKED, "linear_attention")
+
+#: a field's name, several names for it, a hole, or a constant
+Number: TypeAlias = str | tuple[str, ...] | Hole | float
 
 THETA = 10000  # where neither the config nor the class says otherwise
 
@@ -24,17 +27,17 @@ BESIDE = frozenset({
 
 
 def rope(
-    theta: str | float = "rope_theta",
+    theta: Number = "rope_theta",
     *,
     layer_type: str = FULL,
-    fraction: str | float | None = "partial_rotary_factor",
+    fraction: Number | None = "partial_rotary_factor",
     channels: str | None = None,
     pairing: Literal["half", "adjacent"] | Hole = "half",
     scaled: bool = True,
 ) -> Hole:
     """The rotation of one kind of layer.
 
-    theta, fraction, channels: the config's fields for them (or a constant); fraction None: whatever it says, all turn.
+    theta, fraction, channels: the config's fields for them; fraction None: whatever the config says, all channels turn.
     scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
     """
 
@@ -43,13 +46,11 @@ def rope(
         own = parameters(fields, layer_type, scaled)
         if own is None:
             return None
-        outer = fields.number(theta) if isinstance(theta, str) else theta
-        base = own.get("rope_theta", outer)
-        flat = fields.values.get("rope_theta" if layer_type == FULL else theta)
+        base = own.get("rope_theta", number_of(theta, fields))
+        flat = fields.values.get("rope_theta") if layer_type == FULL and not isinstance(theta, Hole) else None
         if flat is not None and base != flat:
             fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
-        outer = fields.number(fraction) if isinstance(fraction, str) else fraction
-        part = None if fraction is None else own.get("partial_rotary_factor", outer)
+        part = None if fraction is None else own.get("partial_rotary_factor", number_of(fraction, fields))
         turning = fields.size(channels, least=0) if channels else None
         return {
             "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
@@ -60,6 +61,14 @@ def rope(
         }
 
     return Hole(read)
+
+
+def number_of(source: Number, fields: Fields) -> Any:
+    if isinstance(source, Hole):
+        return source.read(fields)
+    if isinstance(source, (int, float)):
+        return source
+    return fields.number(*((source,) if isinstance(source, str) else source))
 
 
 def parameters(fields: Fields, layer_type: str, scaled: bool = True) -> Mapping[str, Any] | None:
@@ -96,11 +105,7 @@ def scaling(own: Mapping[str, Any], fields: Fields) -> dict[str, Any] | None:
     reader = SCALINGS.get(kind) if isinstance(kind, str) else None
     if reader is None:
         hint = did_you_mean(str(kind), SCALINGS)
-        raise InputError(
-            f"{fields.within}rope_scaling: type {shown(kind)} is not understood",
-            hint,
-            "unsupported",
-        )
+        raise InputError(f"{fields.within}rope_scaling: type {shown(kind)} is not understood", hint, "unsupported")
     terms = _Terms(own, fields)
     found = reader(terms)
     for key in own:
@@ -123,7 +128,7 @@ class _Terms:
     def number(self, key: str, needed: bool = False) -> float | None:
         self.asked.add(key)
         value = self.own.get(key)
-        if value is None and not needed:
+        if not needed and (value is None or value == 0):
             return None
         return positive(value, self.place(key))
 
@@ -171,11 +176,7 @@ def _dynamic(terms: _Terms) -> dict[str, Any]:
     if alpha:
         terms.asked |= {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}
         return {"kind": "ntk", "factor": alpha}
-    return {
-        "kind": "dynamic",
-        "factor": terms.number("factor", needed=True),
-        "original": terms.context(),
-    }
+    return {"kind": "dynamic", "factor": terms.number("factor", needed=True), "original": terms.context()}
 
 
 def _yarn(terms: _Terms) -> dict[str, Any]:
@@ -184,15 +185,7 @@ def _yarn(terms: _Terms) -> dict[str, Any]:
         "factor": terms.factor(),
         "original": terms.original(),
         **{
-            key: terms.number(key)
-            for key in (
-                "beta_fast",
-                "beta_slow",
-                "attention_factor",
-                "mscale",
-                "mscale_all_dim",
-            )
-            if terms.own.get(key) not in (None, 0)
+            key: terms.number(key) for key in ("beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim")
         },
         "truncate": terms.truth("truncate"),
     }

@@ -160,14 +160,7 @@ def in_layers(prefix: str, entries: Names) -> dict[str, Entry]:
     def prefixed(entry: str | Held) -> str | Held:
         if isinstance(entry, str):
             return prefix + entry
-        return Held(
-            prefix + entry.module,
-            entry.parts,
-            entry.groups,
-            entry.stored,
-            entry.weight,
-            entry.bias,
-        )
+        return Held(prefix + entry.module, entry.parts, entry.groups, entry.stored, entry.weight, entry.bias)
 
     return {
         stem: prefixed(entry) if isinstance(entry, (str, Held)) else tuple(prefixed(e) for e in entry)

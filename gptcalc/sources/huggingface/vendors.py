@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    layernorm,
-    number,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Fields, Hole, layernorm, number, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, fused, in_layers
 
@@ -39,20 +31,12 @@ def windows(fields: Fields) -> str:
 
 COHERE2 = COHERE.but(
     document={
-        "layers": stack(
-            listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")),
-            "mlp",
-            "|",
-        ),
+        "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp", "|"),
         "attn": {"position": "none"},
         "local": {"like": "attn", "position": "rope", "window": size("sliding_window")},
     },
     defaults={"sliding_window_pattern": 4},
-    only={
-        "rotary_pct": 1.0,
-        "position_embedding_type": "rope_gptj",
-        "use_parallel_block": True,
-    },
+    only={"rotary_pct": 1.0, "position_embedding_type": "rope_gptj", "use_parallel_block": True},
     irrelevant=(
         "cache_implementation",
         "layer_switch",
@@ -72,13 +56,7 @@ GLM = LLAMA.but(
 
 GLM4 = GLM.but(
     document={"norm_at": "sandwich"},
-    names=in_layers(
-        PREFIX,
-        {
-            "attn.post_norm": "post_self_attn_layernorm",
-            "mlp.post_norm": "post_mlp_layernorm",
-        },
-    ),
+    names=in_layers(PREFIX, {"attn.post_norm": "post_self_attn_layernorm", "mlp.post_norm": "post_mlp_layernorm"}),
 )
 
 
@@ -98,17 +76,14 @@ GRANITE = LLAMA.but(
         "residual_scale": number("residual_multiplier"),
         "logit_scale": inverse("logits_scaling"),
         "attn": {"scale": number("attention_multiplier")},
-    },
+    }
 )
 
 EXAONE = LLAMA.but(
     document={
         "n_layers": size("num_hidden_layers", "num_layers"),
         "layers": "n*attn+mlp",
-        "norm": {
-            "kind": "rmsnorm",
-            "eps": number("rms_norm_eps", "layer_norm_epsilon"),
-        },
+        "norm": {"kind": "rmsnorm", "eps": number("rms_norm_eps", "layer_norm_epsilon")},
     },
     names={
         "embedding.token": ("transformer.wte", "model.embed_tokens"),
@@ -154,22 +129,11 @@ EXAONE4 = LLAMA.but(
     names=BEHIND_NAMES,
 )
 
-ERNIE = LLAMA.but(
-    document={
-        "rope": rope(pairing="adjacent"),
-        "bias": when("use_bias", ["attn", "mlp"]),
-    }
-)
+ERNIE = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": when("use_bias", ["attn", "mlp"])})
 
 HUNYUAN = LLAMA.but(
     document={"attn": {"qk_norm": {"over": "head", "after_rope": True}}},
-    names=in_layers(
-        PREFIX,
-        {
-            "attn.q_norm": "self_attn.query_layernorm",
-            "attn.k_norm": "self_attn.key_layernorm",
-        },
-    ),
+    names=in_layers(PREFIX, {"attn.q_norm": "self_attn.query_layernorm", "attn.k_norm": "self_attn.key_layernorm"}),
 )
 
 
@@ -190,8 +154,6 @@ MUP = {
     "logit_scale": Hole(width_scale),
 }
 
-MINICPM = LLAMA.but(document=MUP, like="minicpm")
-
 READERS = {
     "cohere": COHERE,
     "cohere2": COHERE2,
@@ -202,5 +164,4 @@ READERS = {
     "exaone4": EXAONE4,
     "ernie4_5": ERNIE,
     "hunyuan_v1_dense": HUNYUAN,
-    "minicpm": MINICPM,
 }
