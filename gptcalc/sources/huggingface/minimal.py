@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gptcalc.architecture import Architecture, Document, build
+from gptcalc.architecture import Architecture
+from gptcalc.document import Document, build
 from gptcalc.errors import InputError
 
 ORDER = ("name", *(key for key in Document.__struct_fields__ if key != "name"))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from gptcalc.architecture import KINDS
+from gptcalc.document import KINDS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
