@@ -11,6 +11,7 @@ import pytest
 
 from gptcalc.analysis import cache, flops, params
 from gptcalc.document import build
+from gptcalc.equations.model import remembered
 from gptcalc.sources import load
 from tests.mutation import mutate
 
@@ -52,6 +53,7 @@ WINDOW = {"d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 2, "d_ff": 5, "attn
 
 def figure(name: str) -> int:
     """One figure by its name in the table."""
+    remembered.cache_clear()
     preset, what = name.split(" ", 1)
     model = build(WINDOW) if preset == "window" else load(preset).architecture
     words = what.split(" at ")

@@ -55,12 +55,14 @@ class Equations:
 
 def equations(architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent") -> Equations:
     """The forward pass of an architecture, latent attention in the given form and with the given cache."""
-    latent_somewhere = any(isinstance(m, LatentAttention) for block, _ in architecture.groups() for m in sublayers(block))
-    return _equations(architecture, *((form, cache) if latent_somewhere else ("expanded", "latent")))
+    mixers = (mixer for block, _ in architecture.groups() for mixer in sublayers(block))
+    if not any(isinstance(mixer, LatentAttention) for mixer in mixers):
+        form, cache = "expanded", "latent"  # no difference: one entry in the memory below
+    return remembered(architecture, form, cache)
 
 
 @lru_cache(maxsize=32)
-def _equations(architecture: Architecture, form: Form, cache: CacheForm) -> Equations:
+def remembered(architecture: Architecture, form: Form, cache: CacheForm) -> Equations:
     return _Model(architecture, form, cache).equations()
 
 

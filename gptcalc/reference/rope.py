@@ -63,7 +63,10 @@ def frequencies(rope: Rope, r: int, length: int, context: int) -> tuple[Array, f
 def _llama3(plain: Array, scaling: Llama3) -> Array:
     """Few turns within the original context: divided by the factor; many: kept; between: a smooth mixture."""
     turns = scaling.original * plain / (2 * math.pi)
-    kept = np.clip((turns - scaling.low) / (scaling.high - scaling.low), 0.0, 1.0)
+    if scaling.high == scaling.low:  # Llama 4: no band between
+        kept = np.where(turns > scaling.high, 1.0, 0.0)
+    else:
+        kept = np.clip((turns - scaling.low) / (scaling.high - scaling.low), 0.0, 1.0)
     mixture: Array = kept * plain + (1 - kept) * plain / scaling.factor
     return mixture
 
