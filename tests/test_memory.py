@@ -195,7 +195,7 @@ def test_pipeline_stages() -> None:
 
 
 def test_fullest_stage_counts() -> None:
-    """Llama 3 8B on 3: 10, 11, 11 by the rule above — no: 11, 11 before the last and 10; the first has the table."""
+    """Llama 3 8B on 3: 11, 11 and 10 layers; the first stage has the table as well."""
     assert stage_ranges(32, 3) == [(0, 11), (11, 22), (22, 32)]
     layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
     found = memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
@@ -213,7 +213,7 @@ def test_tied_table_is_on_both_ends() -> None:
 
 
 def test_data_parallel_ranks_share_the_batch() -> None:
-    """7 sequences on 4: two hold one… three hold 2, one holds 1."""
+    """7 sequences on 4: three ranks serve two, one serves one."""
     found = memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
     assert found.per_device.kv == 2 * 1000 * 131_072
     assert found.sums.kv == 7 * 1000 * 131_072
