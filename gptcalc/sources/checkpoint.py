@@ -36,6 +36,7 @@ DTYPES: dict[str, tuple[int, str | None]] = {
 }  # fmt: skip
 
 #: last words of tensors that are derived, not learned: masks and rotary tables that old checkpoints carry along
+ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # GGUF's
 BUFFERS = ("inv_freq", "masked_bias", "attn.bias", "attention.bias", "cos_cached", "sin_cached")
 
 
@@ -70,6 +71,8 @@ class Header:
 
 def is_buffer(tensor: Tensor) -> bool:
     """Causal masks and rotary tables. A mask is square; a bias called attn.bias would be a vector."""
+    if tensor.name.startswith(ROTARY_TABLES):
+        return True
     if tensor.name.endswith(("attn.bias", "attention.bias")):
         return len(tensor.shape) == 4 and tensor.shape[-1] == tensor.shape[-2]
     return tensor.name.rpartition(".")[2] in BUFFERS
@@ -86,12 +89,16 @@ def product(shape: tuple[int, ...]) -> int:
 
 
 def header(path: str | Path) -> Header:
-    """The header of a .safetensors file, of an index with its shards, or of a folder that holds one."""
+    """The header of a .safetensors or .gguf file, of an index with its shards, or of a folder that holds one."""
     path = Path(path)
     if path.is_dir():
         path = _in_folder(path)
     if path.name.endswith(".json"):
         return _sharded(path)
+    if path.name.endswith(".gguf"):
+        from gptcalc.sources import gguf
+
+        return gguf.header(path)
     return _single(path)
 
 
@@ -104,12 +111,13 @@ def _in_folder(folder: Path) -> Path:
     for name in (INDEX, SINGLE):
         if (folder / name).is_file():
             return folder / name
-    indices = sorted(folder.glob("*.safetensors.index.json")) or sorted(folder.glob("*.safetensors"))
-    if len(indices) == 1:
-        return indices[0]
-    if indices:
-        raise InputError(f"{folder}: {len(indices)} safetensors files and no {INDEX}", kind="checkpoint")
-    raise InputError(f"{folder}: no {SINGLE} and no {INDEX}", kind="checkpoint")
+    for pattern in ("*.safetensors.index.json", "*.safetensors", "*.gguf"):
+        found = sorted(folder.glob(pattern))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(f"{folder}: {len(found)} files {pattern} and no {INDEX}; name one", kind="checkpoint")
+    raise InputError(f"{folder}: no {SINGLE}, no {INDEX} and no .gguf file", kind="checkpoint")
 
 
 def _sharded(index: Path) -> Header:
@@ -147,7 +155,7 @@ def _index(path: Path) -> dict[str, str]:
 
 
 def _single(path: Path) -> Header:
-    size = _regular(path)
+    size = regular_size(path)
     with path.open("rb") as file:
         start = file.read(8)
         if start == b"version ":
@@ -209,7 +217,7 @@ def _claims(path: Path, metadata: Mapping[str, str], found: tuple[Tensor, ...]) 
     return (f"{path.name}: metadata says {printable(claimed, 30)} total_parameters, the tensors have {counted}",)
 
 
-def _regular(path: Path) -> int:
+def regular_size(path: Path) -> int:
     """The size of a regular file. Pipes and devices are refused: reading them might never end."""
     try:
         status = os.stat(path)
