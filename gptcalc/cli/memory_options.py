@@ -128,3 +128,11 @@ def capacity(budget: int | None, device: str | None, utilization: Fraction | Non
 
     found = devices.device(device or "")
     return Capacity(found.memory, utilization or DEVICE_SHARE, found.title)
+
+
+def room(budget: int | None, device: str | None, utilization: Fraction | None) -> int | None:
+    """Usable bytes of a device, where a budget or a device is given."""
+    if budget is None and device is None:
+        return None
+    found = capacity(budget, device, utilization)
+    return int(found.bytes * found.share)

@@ -7,7 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from gptcalc.analysis.cache import KVCache, kv
+from gptcalc.analysis.fit import largest
 from gptcalc.analysis.flops import Flops, flops
+from gptcalc.analysis.memory import Inference
+from gptcalc.analysis.memory_result import Device
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -20,13 +23,15 @@ class Facts:
 
     def __init__(
         self, architecture: Architecture, document: Mapping[str, Any], *, batch: int = 1, context: int | None = None,
-        kv_dtype: str = "bf16",
+        kv_dtype: str = "bf16", dtype: str = "bf16", budget: int | None = None,
     ) -> None:  # fmt: skip
         self.architecture = architecture
         self.document = document
         self.batch = batch
         self.context = context
         self.kv_dtype = kv_dtype
+        self.dtype = dtype
+        self.budget = budget  # of one device
 
     @cached_property
     def params(self) -> Params:
@@ -43,6 +48,33 @@ class Facts:
     @cached_property
     def decode(self) -> Flops:
         return flops(self.architecture, batch=self.batch, context=self.context, phase="decode")
+
+    @cached_property
+    def inference(self) -> Inference:
+        return Inference(self.architecture, dtype=self.dtype, kv_dtype=self.kv_dtype)
+
+    @cached_property
+    def device(self) -> Device:
+        """What one device holds."""
+        return self.inference.fullest(self.batch, self.context or self.architecture.c)[1]
+
+    @property
+    def headroom(self) -> int | None:
+        return None if self.budget is None else self.budget - self.device.total
+
+    @property
+    def fits(self) -> bool | None:
+        return None if self.headroom is None else self.headroom >= 0
+
+    @property
+    def max_context(self) -> int | None:
+        budget = self.budget
+        return None if budget is None else largest(lambda n: self.inference.needed(self.batch, n) <= budget)
+
+    @property
+    def max_batch(self) -> int | None:
+        budget, length = self.budget, self.context or self.architecture.c
+        return None if budget is None else largest(lambda n: self.inference.needed(n, length) <= budget)
 
     @cached_property
     def mixers(self) -> list[Mixer]:
@@ -94,6 +126,12 @@ FIGURES: dict[str, Figure] = {
     "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes),
     "kv_bytes_per_token": Figure("cache per token", "bytes", lambda f: f.kv.bytes_per_token),
     "kv_full_bytes": Figure("cache at full length", "bytes", lambda f: f.kv.full_bytes),
+    "weights_bytes": Figure("weights", "bytes", lambda f: f.device.weights),
+    "needed_bytes": Figure("needed", "bytes", lambda f: f.device.total),
+    "headroom_bytes": Figure("left", "bytes", lambda f: f.headroom),
+    "fits": Figure("fits", "text", lambda f: f.fits),
+    "max_batch": Figure("largest batch", "number", lambda f: f.max_batch),
+    "max_context": Figure("longest context", "number", lambda f: f.max_context),
     "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total),
     "decode_flops": Figure("decode step", "flops", lambda f: f.decode.total),
 }

@@ -7,10 +7,15 @@ from typing import Annotated
 import typer
 
 from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.memory_options import Budget, DeviceName, DType, Utilization, room
 from gptcalc.cli.options import Batch, Columns, Context, KVDType, Models, Set, Sort, context_warnings
 from gptcalc.errors import InputError
 
 DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
+#: with a budget
+FITTING = (
+    "model", "total", "context", "weights_bytes", "kv_bytes", "needed_bytes", "fits", "headroom_bytes", "max_context",
+)  # fmt: skip
 
 
 def command(
@@ -21,21 +26,29 @@ def command(
     settings: Set = [],  # noqa: B006
     batch: Batch = 1,
     context: Context = None,
+    dtype: DType = "bf16",
     kv_dtype: KVDType = "bf16",
+    budget: Budget = None,
+    device: DeviceName = None,
+    utilization: Utilization = None,
 ) -> Answer:
-    """One row a model."""
+    """One row a model; with a budget, whether it fits."""
     from gptcalc.report import figures
     from gptcalc.sources import load
     from gptcalc.sources.preset import names
 
     if not models and not every:
         raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
-    keys = figures.chosen(columns, DEFAULT)
+    usable = room(budget, device, utilization)
+    keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
     rows, warnings = [], []
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
         warnings += [*loaded.notes, *context_warnings(loaded.architecture, context)]
-        facts = figures.Facts(loaded.architecture, loaded.document, batch=batch, context=context, kv_dtype=kv_dtype)
+        facts = figures.Facts(
+            loaded.architecture, loaded.document, batch=batch, context=context, kv_dtype=kv_dtype, dtype=dtype,
+            budget=usable,
+        )  # fmt: skip
         rows.append(figures.row(facts, keys))
     rows = figures.ordered(rows, sort)
     return Answer(rows, show("rows", rows, keys), tuple(warnings))

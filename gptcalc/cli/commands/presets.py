@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gptcalc import units
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import Columns, Sort
+from gptcalc.cli.memory_options import DeviceName, DType, Utilization, byte_size, room
+from gptcalc.cli.options import Batch, Columns, Context, KVDType, Sort
 from gptcalc.errors import InputError, printable
 
 if TYPE_CHECKING:
     from gptcalc.report.figures import Facts
 
 DEFAULT = ("model", "released", "total", "active", "n_layers", "d", "c", "features")
+#: with --fits
+FITTING = (
+    "model", "total", "active", "c", "weights_bytes", "kv_bytes", "needed_bytes", "headroom_bytes", "max_context",
+)  # fmt: skip
 
 
 def command(
@@ -33,24 +38,39 @@ def command(
     year: Annotated[
         str | None, typer.Option("--year", metavar="YEAR", help="Released then: 2024 or 2023..2025.")
     ] = None,
+    fits: Annotated[
+        int | None,
+        typer.Option("--fits", metavar="SIZE", parser=byte_size("--fits"), show_default=False,
+                     help="What fits a device of this memory, such as 24GiB, at --context (default: the model's own)."),
+    ] = None,
+    device: DeviceName = None,
+    utilization: Utilization = None,
+    context: Context = None,
+    batch: Batch = 1,
+    dtype: DType = "bf16",
+    kv_dtype: KVDType = "bf16",
     columns: Columns = None,
     sort: Sort = None,
     check: Annotated[
         str | None, typer.Option("--check", metavar="FOLDER", help="Hold a folder of preset files to the schema.")
     ] = None,
 ) -> Answer:
-    """What is there."""
+    """What is there; with --fits or --device, what fits."""
     if check is not None:
         return _checked(check)
     from gptcalc.report import figures
 
-    keys = figures.chosen(columns, DEFAULT)
-    found = [facts for facts in _presets(pattern) if _matches(facts, family, feature, size, year)]
+    usable = room(fits, device, utilization)
+    keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
+    how = {"batch": batch, "context": context, "dtype": dtype, "kv_dtype": kv_dtype, "budget": usable}
+    found = [facts for facts in _presets(pattern, how) if _matches(facts, family, feature, size, year)]
+    if usable is not None:
+        found = [facts for facts in found if facts.fits and facts.architecture.c >= (context or 0)]
     rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
     return Answer(rows, show("rows", rows, keys))
 
 
-def _presets(pattern: str | None) -> Iterator[Facts]:
+def _presets(pattern: str | None, how: dict[str, Any]) -> Iterator[Facts]:
     from fnmatch import fnmatchcase
 
     from gptcalc.report.figures import Facts
@@ -62,7 +82,7 @@ def _presets(pattern: str | None) -> Iterator[Facts]:
     for name in names():
         if fnmatchcase(name, wanted) if glob else wanted in name:
             model = load(name)
-            yield Facts(model.architecture, model.document)
+            yield Facts(model.architecture, model.document, **how)
 
 
 def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:
