@@ -23,6 +23,8 @@ class Share(NamedTuple):
     whole: Tensors
     experts: bool  # spread over expert parallel ranks
     vocabulary: bool  # padded rows
+    shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; a table or a vector as it is indexed
+    is_matrix: bool  # multiplied, not added or looked up
 
 
 def names() -> list[str]:
@@ -112,7 +114,7 @@ class Weights:
         undivided = self._row(entry, whole, 0 if copy else times, i, n)
         self._check_blocks(entry, whole, mine)
         shards = {index.shard for _, index in indices}
-        return Share(row, undivided, "ep" in shards, "vocab" in shards)
+        return Share(row, undivided, "ep" in shards, "vocab" in shards, _shape(entry, mine), _is_matrix(entry))
 
     def _row(self, entry: Entry, sizes: dict[str, int], times: int, i: int, n: int) -> Tensors:
         type_, size = self._stored(entry, sizes, i, n)
@@ -173,6 +175,13 @@ def _is_matrix(entry: Entry) -> bool:
 
 def _indices(entry: Entry) -> list[tuple[str, Index]]:
     return list(zip(entry.tensor.reference.indices, entry.tensor.indices, strict=True))
+
+
+def _shape(entry: Entry, sizes: dict[str, int]) -> tuple[int, ...]:
+    if not _is_matrix(entry):
+        return tuple(sizes.values())
+    copies, inputs, outputs = _matrix(entry, sizes, False)
+    return (copies, inputs, outputs) if "e" in sizes else (inputs, outputs)
 
 
 def _matrix(entry: Entry, sizes: dict[str, int], gguf_rows: bool) -> tuple[int, int, int]:

@@ -1,0 +1,332 @@
+"""What a device must hold to train a model: weights, gradients, optimiser states, activations.
+
+Weights and states are exact for the named rules (`optimizer`, `zero`, `lora`); activations are exact for what the
+equations mark as saved (`activations`), and an estimate of a framework, whose kernels keep more or less.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from gptcalc.analysis import lora as low_rank
+from gptcalc.analysis import optimizer as optimizers
+from gptcalc.analysis.activations import Attention, Kept, Recompute, Work, kept
+from gptcalc.analysis.memory_result import Device, Memory, Replicated, added
+from gptcalc.analysis.optimizer import GradientType
+from gptcalc.analysis.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.weights import Share, Weights
+from gptcalc.analysis.zero import Offload, Parameter, Plan, Stage, States, host_planned, largest_layer, states
+from gptcalc.architecture import Architecture
+from gptcalc.dtypes import BF16, FP32
+from gptcalc.equations import equations
+from gptcalc.errors import InputError
+
+
+class TrainingMemory(Memory, frozen=True, kw_only=True):
+    """The keys of `gptcalc memory --training --json`."""
+
+    optimizer: str
+    gradients: str  # their type
+    zero: int
+    offload: str
+    recompute: str
+    attention: str  # flash, or eager: scores kept whole
+    sequence_parallel: bool
+    micro_batch: int  # sequences of one pass of one data parallel rank
+    in_flight: int  # micro-batches whose activations the fullest device holds
+    lora: str | None
+    params: int  # of the whole model, adapters left out
+    trainable: int
+    host_planned: int  # DeepSpeed's estimate of the host's memory, were all devices in one node
+
+
+class Held(NamedTuple):
+    """What one device of a pipeline stage holds, and of what it is the sum."""
+
+    device: Device
+    states: States
+    pieces: dict[str, int]
+    in_flight: int
+
+
+class Training:
+    """The memory of training one model, one way, as a function of the micro-batch and the context."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        *,
+        dtype: str = "bf16",
+        optimizer: str = "adam",
+        gradients: GradientType | None = None,
+        zero: Stage = 0,
+        offload: Offload = "none",
+        lora: str | None = None,
+        recompute: Recompute = "none",
+        attention: Attention = "flash",
+        sequence_parallel: bool = False,
+        micro_batch: int | None = None,
+        parallel: Layout | None = None,
+        overhead: int = 0,
+    ) -> None:
+        self.architecture = architecture
+        self.parallel = parallel or Layout()
+        self.plan = Plan(optimizers.named(optimizer), zero, offload, gradients).checked()
+        self.adapted = None if lora is None else low_rank.parsed(lora)
+        self.recompute = recompute
+        self.attention = attention
+        self.sequence_parallel = sequence_parallel
+        self.micro_batch = micro_batch
+        self.overhead = overhead
+        self.weights = Weights(architecture, dtype, self.parallel)
+        self.dtype = self.weights.dtype
+        self.whole = Weights(architecture, dtype, Layout())
+        self.model = equations(architecture)
+        self._check()
+        self.parameters = [self._parameters(self.weights, number) for number in range(self.parallel.pp)]
+        self.states = [states(held, self.plan) for held in self.parameters]
+
+    def _check(self) -> None:
+        format = self.weights.format
+        if self.adapted is not None:
+            if format is None:
+                raise InputError(f"--dtype {self.dtype}: GGUF types are not trained on", "use nf4 or int8", "usage")
+            low_rank.check(self.whole.stage(0), self.adapted)
+        elif format is None or format.packed != "none":
+            raise InputError(
+                f"--dtype {self.dtype}: weights are trained in bf16, fp16 or fp32",
+                "with --lora they stay as they are, in any type", "usage",
+            )  # fmt: skip
+
+    # weights and states
+
+    def _parameters(self, weights: Weights, number: int) -> list[Parameter]:
+        """A device's tensors and, where there are adapters, those in their place as what is trained."""
+        shares = weights.stage(number)
+        own = [self._parameter(share, weights.parallel) for share in shares]
+        if self.adapted is None:
+            return own
+        for adapter in low_rank.adapters(shares, self.adapted):
+            own += low_rank.parameters(adapter, self.adapted.rank, ranks(adapter.experts, weights.parallel))
+        return own
+
+    def _parameter(self, share: Share, parallel: Layout) -> Parameter:
+        row = share.row
+        trained, same = self.adapted is None, ranks(share.experts, parallel)
+        return Parameter(row.name, share.shape, row.count, row.bytes, trained, same)
+
+    def trainable(self) -> int:
+        """Parameters that are trained, in the whole model."""
+        return sum(p.times * p.elements for p in self._parameters(self.whole, 0) if p.trained)
+
+    def params(self) -> int:
+        return sum(share.row.count * share.row.params for share in self.whole.stage(0))
+
+    # activations
+
+    def micro(self, batch: int | None) -> int:
+        """Sequences of one pass: as given, else a data parallel rank's whole share of the batch."""
+        return self.micro_batch or -(-(batch or 1) // self.parallel.dp)
+
+    def check_batch(self, batch: int | None) -> None:
+        least = (self.micro_batch or 0) * self.parallel.dp
+        if batch is not None and batch < least:
+            problem = f"--micro-batch {self.micro_batch} on {self.parallel.dp} data parallel ranks is more than --batch"
+            raise InputError(f"{problem} {batch}", f"give --batch {least} or more", "usage")
+
+    def in_flight(self, number: int, batch: int | None) -> int:
+        """Micro-batches whose activations a pipeline stage holds. By 1F1B, stage 0 holds pp of them, the last one."""
+        most = self.parallel.pp - number
+        if batch is None:
+            return most
+        return min(most, -(-batch // (self.parallel.dp * self.micro(batch))))
+
+    def work(self, batch: int | None, context: int) -> Work:
+        width = (FP32 if self.dtype == FP32.name else BF16).block_bytes
+        return Work(self.micro(batch), context, width, self.attention, self.parallel, self.sequence_parallel)
+
+    def activations(self, number: int, batch: int | None, context: int) -> dict[str, int]:
+        """A pipeline stage's activations, by what they are."""
+        work, flying = self.work(batch, context), self.in_flight(number, batch)
+        start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
+        counts = blocks_between(self.architecture, start, stop)
+        kinds = [stage for stage in self.model.stages if stage.kind == "layers"]
+        layers = Counter[Kept]()
+        for (block, _), stage in zip(self.architecture.groups(), kinds, strict=True):
+            if block in counts:
+                layers[kept(stage, work, self.adapted)] += counts[block]
+        held = [(layer.after(self.recompute), times) for layer, times in layers.items()]
+        parts = {
+            "layers": flying * sum(times * (one.total - one.dispatched) for one, times in held),
+            "copies for experts": flying * sum(times * one.dispatched for one, times in held),
+            "made again": max(layer.again(self.recompute) for layer in layers),
+        }
+        embedding, output = (next(s for s in self.model.stages if s.kind == kind) for kind in ("embedding", "output"))
+        if number == 0:
+            parts["embedding"] = flying * kept(embedding, work).total
+        if number == self.parallel.pp - 1:
+            parts["output"] = flying * kept(output, work).total
+        return parts
+
+    # one device
+
+    def held(self, number: int, batch: int | None, context: int) -> Held:
+        """A device of one pipeline stage."""
+        own = self.states[number]
+        parts = self.activations(number, batch, context)
+        device = Device.holding(
+            weights=own.weights,
+            gradients=own.gradients,
+            optimizer=own.optimizer,
+            activations=sum(parts.values()),
+            overhead=self.overhead,
+        )
+        pieces = {f"activations.{name}": size for name, size in parts.items()}
+        pieces |= {"optimizer.master weights": own.master, "optimizer.moments": own.moments}
+        for part, whole, layer in (
+            ("weights", own.weights, own.gathered_weights), ("gradients", own.gradients, own.gathered_gradients)
+        ):  # fmt: skip
+            pieces |= {f"{part}.own": whole - layer, f"{part}.largest layer": layer}
+        return Held(device, own, {name: size for name, size in pieces.items() if size}, self.in_flight(number, batch))
+
+    def fullest(self, batch: int | None, context: int) -> Held:
+        """The fullest device, of whichever pipeline stage."""
+        stages = (self.held(number, batch, context) for number in range(self.parallel.pp))
+        return max(stages, key=lambda held: held.device.total)
+
+    def needed(self, batch: int | None, context: int) -> int:
+        """Bytes of the fullest device."""
+        return self.fullest(batch, context).device.total
+
+    # all devices
+
+    def sums(self, batch: int | None, context: int) -> Device:
+        """The sum over all devices; every data parallel rank works on a micro-batch of its own."""
+        each = self.parallel.tp * self.parallel.dp
+        return added((self.held(number, batch, context).device, each) for number in range(self.parallel.pp))
+
+    def replicated(self, sums: Device) -> tuple[Replicated, ...]:
+        """What the sum over devices counts beyond one copy of weights, gradients and states."""
+        if self.parallel.devices == 1:
+            return ()
+        one = states(self._parameters(self.whole, 0), Plan(self.plan.optimizer, gradients=self.plan.gradients))
+        extra = {part: getattr(sums, part) - getattr(one, part) for part in ("weights", "gradients", "optimizer")}
+        return tuple(Replicated(f"copies of {part}", n, part) for part, n in extra.items() if n > 0)
+
+    def memory(self, batch: int | None, context: int) -> TrainingMemory:
+        fullest = self.fullest(batch, context)
+        sums = self.sums(batch, context)
+        host = self.parallel.tp * self.parallel.dp * sum(own.host for own in self.states)
+        return TrainingMemory(
+            model=self.architecture.name,
+            devices=self.parallel.devices,
+            per_device=fullest.device,
+            total=sums.total,
+            sums=sums,
+            replicated=self.replicated(sums),
+            batch=batch or self.parallel.dp * self.micro(batch),
+            context=context,
+            dtype=self.dtype,
+            phase="train",
+            parallel=self.parallel.shown(),
+            exact=self.exact(),
+            estimated=self.estimated(),
+            notes=self.notes(),
+            host=host,
+            pieces=fullest.pieces,
+            optimizer=self.plan.optimizer.name,
+            gradients=self.gradient_type(),
+            zero=self.plan.zero,
+            offload=self.plan.offload,
+            recompute=self.recompute,
+            attention=self.attention,
+            sequence_parallel=self.sequence_parallel,
+            micro_batch=self.micro(batch),
+            in_flight=fullest.in_flight,
+            lora=None if self.adapted is None else str(self.adapted),
+            params=self.params(),
+            trainable=self.trainable(),
+            host_planned=self.host_planned(host),
+        )
+
+    def host_planned(self, host: int) -> int:
+        if not host:
+            return 0
+        largest = largest_layer((p.name, p.elements) for p in self._parameters(self.whole, 0))
+        return host_planned(host, self.params(), largest, self.parallel.devices, zero_init=self.plan.zero == 3)
+
+    # what is said of it
+
+    def gradient_type(self) -> str:
+        width = (FP32 if self.adapted is not None or self.dtype == FP32.name else BF16).block_bytes
+        wide = self.plan.optimizer.gradient_bytes(width, self.plan.gradients) == FP32.block_bytes
+        return FP32.name if wide else self.dtype
+
+    def exact(self) -> tuple[str, ...]:
+        return (
+            f"weights: {'frozen, ' if self.adapted else ''}in {self.dtype}",
+            f"gradients: in {self.gradient_type()}, of what is trained",
+            f"optimizer: {self.plan.optimizer.name}, stage {self.plan.zero} of ZeRO over {self.parallel.dp} ranks",
+        )
+
+    def estimated(self) -> tuple[str, ...]:
+        lora = "; with frozen weights an upper bound, since their products need no inputs again" if self.adapted else ""
+        again = "" if self.recompute == "none" else f", recomputation {self.recompute}"
+        what = f"what the equations mark as saved, {self.attention} attention{again}{lora}"
+        found = [
+            f"activations: {what}; kernels' work space and fragmentation come on top",
+            f"overhead: {'as given' if self.overhead else 'none assumed (--overhead)'}",
+        ]
+        if self.plan.zero == 3:
+            found.append("weights and gradients: the largest layer whole beside one's own part, as DeepSpeed plans it")
+        if self.plan.offload != "none":
+            found.append("host: DeepSpeed plans its buffers with host_planned, half as much again")
+        return tuple(found)
+
+    def notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.plan.zero and self.parallel.dp == 1:
+            notes.append(f"--zero {self.plan.zero}: with one data parallel rank (--dp) nothing is divided")
+        if self.architecture.mtp is not None:
+            notes.append("multi-token-prediction modules are left out")
+        return tuple(notes)
+
+
+def ranks(experts: bool, parallel: Layout) -> int:
+    """How many data parallel ranks would hold the same tensor: of experts, those that expert parallelism leaves."""
+    if not experts:
+        return parallel.dp
+    return parallel.tp * parallel.dp // (parallel.ep * parallel.expert_tp)
+
+
+def training(
+    architecture: Architecture,
+    *,
+    batch: int | None = None,
+    context: int | None = None,
+    dtype: str = "bf16",
+    optimizer: str = "adam",
+    gradients: GradientType | None = None,
+    zero: Stage = 0,
+    offload: Offload = "none",
+    lora: str | None = None,
+    recompute: Recompute = "none",
+    attention: Attention = "flash",
+    sequence_parallel: bool = False,
+    micro_batch: int | None = None,
+    parallel: Layout | None = None,
+    overhead: int = 0,
+) -> TrainingMemory:
+    """What the fullest of the devices holds during a training step, and all of them in sum.
+
+    batch: sequences of one step over all data parallel ranks; without it a pipeline is full. micro_batch: sequences of
+    one pass of one rank; without it the rank's share of the batch.
+    """
+    run = Training(
+        architecture, dtype=dtype, optimizer=optimizer, gradients=gradients, zero=zero, offload=offload, lora=lora,
+        recompute=recompute, attention=attention, sequence_parallel=sequence_parallel, micro_batch=micro_batch,
+        parallel=parallel, overhead=overhead,
+    )  # fmt: skip
+    run.check_batch(batch)
+    return run.memory(batch, context or architecture.c)
