@@ -10,6 +10,7 @@ import pytest
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from gptcalc.reference.mlp import combined
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore
@@ -228,6 +229,13 @@ def test_only_chosen_experts_are_computed() -> None:
     assert m.weights.asked["layers.0.moe.gate"] == (5, 10, 3)
     per_token = 4 * 10 * 8 + 10 * 5 + (2 + 1) * 3 * 10 * 3 + 10 * 17
     assert m.tally.flops["weights"] == 2 * 3 * per_token
+
+
+def test_a_clamp_bounds_gate_and_up() -> None:
+    gate, up = np.array([5.0, -5.0, 1.0]), np.array([-9.0, 9.0, 1.0])
+    w = Model(architecture("sinks")).weights
+    expected = [g / (1 + np.exp(-1.702 * g)) * (u + 1) for g, u in ((2, -2), (-5, 2), (1, 1))]
+    assert far(combined("swiglu_oai", gate, up, 2.0, w), np.array(expected)) < 1e-12
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gptcalc.architecture import build
+from gptcalc.document import build
 from gptcalc.reference.model import Model
 
 GPT2 = {
@@ -75,9 +75,8 @@ def main() -> None:
     try:
         forward = torch_forward(model.weights.arrays)
     except ImportError:
-        print(
-            f"witness {statistics.median(timed(lambda: model.prefill(tokens)) for _ in range(RUNS)):.3f} s; torch is not installed"
-        )
+        seconds = statistics.median(timed(lambda: model.prefill(tokens)) for _ in range(RUNS))
+        print(f"witness {seconds:.3f} s; torch is not installed")
         return
     apart = float(np.abs(forward(tokens).numpy() - logits).max())
     if apart > 1e-3:
