@@ -6,6 +6,8 @@
     gptcalc.params(model).total                   # 8030261248
     gptcalc.kv(model, context=8192).bytes         # 1073741824
     gptcalc.flops(model, context=1024).total
+    gptcalc.memory(model, dtype="int4", tp=2).per_device.total
+    gptcalc.fit(model, "24GiB", dtype="fp8").max_context
 
 Every figure is an exact integer; the fields are the keys of the JSON. The witness is `gptcalc.reference`.
 """
@@ -17,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gptcalc.analysis.cache import KVCache
+    from gptcalc.analysis.fit import Fit
     from gptcalc.analysis.flops import Flops
+    from gptcalc.analysis.memory_result import Memory
     from gptcalc.analysis.params import Params
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model
 
-__all__ = ["flops", "kv", "load", "params"]
+__all__ = ["fit", "flops", "kv", "load", "memory", "params"]
 
 
 def load(reference: str, overrides: Sequence[str] = ()) -> Model:
@@ -54,6 +58,31 @@ def flops(model: str | Model | Architecture, **options: Any) -> Flops:
     from gptcalc.analysis.flops import flops
 
     return flops(_architecture(model), **options)
+
+
+def memory(
+    model: str | Model | Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None, **options: Any
+) -> Memory:
+    """What devices must hold to run a model; the options of `gptcalc.analysis.memory.memory`, such as dtype="int4"."""
+    from gptcalc.analysis.memory import memory
+    from gptcalc.analysis.sharding import layout
+
+    architecture = _architecture(model)
+    return memory(architecture, parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp), **options)
+
+
+def fit(
+    model: str | Model | Architecture, budget: str | int, *, tp: int = 1, pp: int = 1, ep: int = 1,
+    dp: int | None = None, **options: Any,
+) -> Fit:  # fmt: skip
+    """Whether a model fits devices of so many bytes ("24GiB"), and the most that does; options as for `memory`."""
+    from gptcalc import units
+    from gptcalc.analysis.fit import fit
+    from gptcalc.analysis.sharding import layout
+
+    architecture = _architecture(model)
+    capacity = units.size(budget) if isinstance(budget, str) else budget
+    return fit(architecture, capacity=capacity, parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp), **options)
 
 
 def _architecture(model: str | Model | Architecture) -> Architecture:

@@ -8,10 +8,12 @@ from typing import Any
 from gptcalc.report.table import Column, Table, View
 
 
-def view(rows: Sequence[Mapping[str, Any]], what: str) -> View:
-    """Every row under its keys, and how many are right."""
+def view(rows: Sequence[Mapping[str, Any]], what: str, only_wrong: bool = False) -> View:
+    """Every row under its keys (or those that are wrong), and how many are right."""
+    shown = [row for row in rows if not row["ok"]] if only_wrong else rows
     keys = list(rows[0]) if rows else []
     columns = [Column(key, key, "number" if key in ("expected", "found") else "text") for key in keys]
-    table = Table(columns, [[row[key] for key in keys] for row in rows])
+    table = Table(columns, [[row[key] for key in keys] for row in shown])
     right = sum(bool(row["ok"]) for row in rows)
-    return View([table, f"{what}: {right} of {len(rows)} right"], table)
+    summary = f"{what}: {right} of {len(rows)} right"
+    return View([table, summary] if shown else [summary], table)

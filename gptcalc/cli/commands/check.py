@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.memory_options import DType
 from gptcalc.cli.options import (
     Batch,
     Context,
@@ -23,6 +25,9 @@ from gptcalc.cli.options import (
 )
 from gptcalc.errors import InputError, did_you_mean, printable
 
+#: above this only what differs is shown
+MANY = 20
+
 
 def command(
     model: Model,
@@ -30,12 +35,17 @@ def command(
         list[str],
         typer.Option(
             "--expect", metavar="KEY=VALUE", show_default=False,
-            help="A key of params' JSON, or of another command's behind its name: total=…, kv.bytes=…, flops.total=…",
+            help="A key of params' JSON, or of another command's behind its name: total=…, kv.bytes=…, flops.total=…, "
+            "memory.per_device.weights=…; or a file that --write made, with the settings that it was made with.",
         ),
     ] = [],  # noqa: B006
+    write: Annotated[
+        str | None, typer.Option("--write", metavar="FILE", help="Write all costs to a lock file for --expect.")
+    ] = None,
     settings: Set = [],  # noqa: B006
     batch: Batch = 1,
     context: Context = None,
+    dtype: DType = "bf16",
     kv_dtype: KVDType = "bf16",
     mla_cache: MlaCache = "latent",
     phase: Phase = "prefill",
@@ -46,20 +56,50 @@ def command(
     """Exit 1 where a figure differs from what is expected; for CI."""
     from gptcalc.sources import load
 
-    if not expect:
-        raise InputError("check: no --expect", "such as --expect total=8030261248", "usage")
+    if not expect and write is None:
+        raise InputError("check: no --expect", "such as --expect total=8030261248, or --write costs.lock", "usage")
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
     length = {"batch": batch, "context": context}
+    if write is not None:
+        settings_ = {**length, "dtype": dtype, "kv_dtype": kv_dtype, "mla_cache": mla_cache}
+        _write(write, loaded.architecture, settings_)
+        if not expect:
+            done = {"model": loaded.architecture.name, "written": write}
+            return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
     analyses = _Analyses(loaded.architecture, {
         "params": {},
         "kv": {**length, "kv_dtype": kv_dtype, "mla_cache": mla_cache},
+        "memory": {**length, "dtype": dtype, "kv_dtype": kv_dtype, "mla_cache": mla_cache},
         "flops": {**length, "phase": phase, "pairs": pairs, "mla": mla, "logits": logits},
     })  # fmt: skip
-    rows = [_row(setting, analyses) for setting in expect]
+    rows = []
+    for setting in expect:
+        rows += [_row(setting, analyses)] if "=" in setting else _locked(setting, loaded.architecture)
     ok = all(row["ok"] for row in rows)
     data = {"model": loaded.architecture.name, "ok": ok, "checks": rows}
-    return Answer(data, show("checked", rows, loaded.architecture.name), warnings, 0 if ok else 1)
+    return Answer(data, show("checked", rows, loaded.architecture.name, len(rows) > MANY), warnings, 0 if ok else 1)
+
+
+def _write(path: str, architecture: Architecture, settings: dict[str, Any]) -> None:
+    from gptcalc.analysis.lock import costs
+    from gptcalc.cli.answer import write_file
+    from gptcalc.sources.preset import dump
+
+    write_file(path, dump({"model": architecture.name, **costs(architecture, settings)}))
+
+
+def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
+    """Every figure of a lock file, and every one that it lacks."""
+    from gptcalc.analysis.lock import costs, differences, settings_of
+    from gptcalc.sources import preset
+
+    document = preset.read(path)
+    try:
+        settings = settings_of(document)
+        return list(differences(document, costs(architecture, settings)))
+    except InputError as error:
+        raise error.within(printable(path, 200)) from None
 
 
 class _Analyses:
