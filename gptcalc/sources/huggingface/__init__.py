@@ -56,17 +56,26 @@ def read(config: Mapping[str, Any]) -> Reading:
     model_type, inferred = type_of(values)
     reader = READERS[model_type]
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
-    document, origin = reader.fill(fields)
+    document = reader.fill(fields)
     try:
         short = minimal(document)
     except InputError as error:
-        raise explained(error, origin, fields.within) from None
+        raise explained(error, fields) from None
     return Reading(short, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type)
+
+
+#: what a config is expected to say itself: a note tells where its class decided
+EXPECTED = {
+    "hidden_size", "n_embd", "d_model", "vocab_size", "num_hidden_layers", "n_layer", "n_layers", "num_layers",
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "num_key_value_heads", "head_dim", "intermediate_size",
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "tie_word_embeddings",
+}  # fmt: skip
 
 
 def assumed(fields: Fields) -> list[str]:
     """Which sizes the config leaves to its class."""
-    sizes = [f"{name} = {shown(value)}" for name, value in fields.assumed.items()]
+    names = dict.fromkeys(name for name in fields.defaulted if name in EXPECTED)
+    sizes = [f"{name} = {shown(fields.defaults[name])}" for name in names]
     return [f"left to the class's defaults: {', '.join(sizes)}"] if sizes else []
 
 
@@ -136,13 +145,14 @@ def type_of_class(architectures: Any) -> str | None:
     return next((t for t in READERS if t.replace("_", "").replace("-", "").lower() == name.lower()), None)
 
 
-WORD = re.compile(r"\b[a-z]\w*\b")
+WORD = re.compile(r"[a-z]\w*")
 
 
-def explained(error: InputError, origin: Mapping[str, tuple[str, ...]], within: str) -> InputError:
+def explained(error: InputError, fields: Fields) -> InputError:
     """An error about a document, with the config's own names for the document's keys."""
-    words = dict.fromkeys(WORD.findall(error.message))
-    named = [f"{word} is {within}{origin[word][0]}" for word in words if origin.get(word) and origin[word][0] != word]
+    section, *words = dict.fromkeys(WORD.findall(error.message))
+    names = {word: fields.origin.get(f"{section}.{word}", fields.origin.get(word)) for word in words}
+    named = [f"{word} is {fields.within}{name}" for word, name in names.items() if name is not None and name != word]
     if not named:
         return error
     return InputError(f"{error.message} ({', '.join(named)})", error.hint, error.kind)

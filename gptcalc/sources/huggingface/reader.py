@@ -32,14 +32,14 @@ class Fields:
         self.defaults = defaults
         self.model_type = model_type
         self.within = within
-        self.asked: dict[str, None] = {}
-        self.defaulted: dict[str, Any] = {}
-        self.assumed: dict[str, Any] = {}
+        self.asked: list[str] = []
+        self.defaulted: list[str] = []
+        self.origin: dict[str, str] = {}  # where in the document -> the field that decided it
         self.notes: list[str] = []
 
     def get(self, *names: str) -> Any:
         """The field's value, under the first of its names that is present; names that disagree contradict."""
-        self.asked.update(dict.fromkeys(names))
+        self.asked.extend(names)
         given = {name: self.values[name] for name in names if self.values.get(name) is not None}
         for name, value in given.items():
             first = next(iter(given))
@@ -54,7 +54,7 @@ class Fields:
         usual = next((name for name in names if name in self.defaults), None)
         if usual is None:
             return None
-        self.defaulted[usual] = self.defaults[usual]
+        self.defaulted.append(usual)
         return self.defaults[usual]
 
     def present(self, *names: str) -> bool:
@@ -185,17 +185,22 @@ def when(condition: str | Hole, then: Any, otherwise: Any = None) -> Hole:
         chosen, other = (then, otherwise) if test.read(fields) else (otherwise, then)
         with suppress(InputError):
             fill(other, fields)
-        return fill(chosen, fields)
+        return chosen
 
     return Hole(read)
 
 
-def fill(template: Any, fields: Fields) -> Any:
-    """A template with its holes filled; keys whose value is None are left out."""
+def fill(template: Any, fields: Fields, path: str = "") -> Any:
+    """A template with its holes filled; keys whose value is None are left out. `path` is its place in the document."""
     if isinstance(template, Hole):
-        return fill(template.read(fields), fields)
+        before = len(fields.asked)
+        value = template.read(fields)
+        given = [name for name in fields.asked[before:] if name in fields.values]
+        if path and given:
+            fields.origin.setdefault(path, given[0])
+        return fill(value, fields, path)
     if isinstance(template, Mapping):
-        filled = {key: fill(value, fields) for key, value in template.items()}
+        filled = {key: fill(value, fields, f"{path}.{key}" if path else key) for key, value in template.items()}
         return {key: value for key, value in filled.items() if value is not None}
     return template
 
@@ -262,9 +267,6 @@ def is_irrelevant(name: str) -> bool:
     return last in IRRELEVANT or last.startswith("_")
 
 
-#: what a config is expected to say itself: a note tells where its class decided
-SIZES = frozenset({"d", "v", "c", "n_heads", "n_kv_heads", "d_head", "n_layers", "d_ff", "tying"})
-
 #: a key of a template whose value is several keys of the document: sections that only the config knows
 SEARCHED = "searched"
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -323,28 +325,22 @@ class Reader:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
         return Fields(flat, {**class_defaults(self.like or model_type), **self.defaults}, model_type, within)
 
-    def fill(self, fields: Fields) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
-        """The document of a config, and the fields that each of its top-level keys was read from."""
+    def fill(self, fields: Fields) -> dict[str, Any]:
+        """The document of a config."""
         document: dict[str, Any] = {}
-        origin: dict[str, tuple[str, ...]] = {}
         unused = self.unused_sections(fields)
         for key, template in self.document.items():
-            before, fields.asked, fields.defaulted = fields.asked, {}, {}
             try:
-                value = fill(template, fields)
+                value = fill(template, fields, key)
             except InputError:
                 if key not in unused:
                     raise
-            origin[key] = tuple(name for name in fields.asked if name in fields.values)
-            fields.asked = before | fields.asked
-            if key in SIZES:
-                fields.assumed |= fields.defaulted
             if key == SEARCHED:
                 document |= value
             elif value is not None and key not in unused:
                 document[key] = value
         self.check(fields)
-        return document, origin
+        return document
 
     def unused_sections(self, fields: Fields) -> set[str]:
         """Sections that neither the layers nor a used section refers to. Their fields count as known, no more."""
@@ -363,8 +359,9 @@ class Reader:
 
     def check(self, fields: Fields) -> None:
         """Every field must be read, have its one understood value, or be known to be irrelevant."""
+        asked = set(fields.asked)
         for name, value in fields.values.items():
-            if name in fields.asked or value is None or name in self.irrelevant or is_irrelevant(name):
+            if name in asked or value is None or name in self.irrelevant or is_irrelevant(name):
                 continue
             last = name.rpartition(".")[2]
             if name in self.only or last in WITHOUT_EFFECT:
@@ -374,7 +371,7 @@ class Reader:
                     likely = " or ".join(shown(option) for option in options)
                     raise fields.unsupported(name, f"only {likely} is understood, found {shown(value)}")
                 continue
-            known = [*fields.asked, *self.only]
+            known = [*asked, *self.only]
             raise InputError(
                 f"{fields.within}field {printable(name)!r} of model_type {fields.model_type!r} is not understood "
                 "and may change the count",
