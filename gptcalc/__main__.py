@@ -11,9 +11,12 @@ def main() -> None:
     """Run the command line and leave with its exit status."""
     # Imports make no garbage: looking for it would take a fifth of the start. A run is short, and ends the process.
     gc.disable()
-    from gptcalc.cli import run
+    try:
+        from gptcalc.cli import run
 
-    status = run(sys.argv[1:])
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        status = 130
     # everything is written and flushed by now; taking the modules apart would only cost the user time
     os._exit(status)
 

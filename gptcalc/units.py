@@ -23,9 +23,9 @@ BYTE_UNITS = {
 MAX_DIGITS = 30
 MAX_POINTS = 10_000_000
 
-_COUNT = re.compile(r"(\d+(?:_\d+)*)(\.\d+)?([kmgKMG]?)")
-_PARAMETERS = re.compile(r"(\d+(?:\.\d+)?)([kKMBT]?)")
-_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+_COUNT = re.compile(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)")
+_PARAMETERS = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKMBT]?)")
+_BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 
 
 def count(text: str) -> int:

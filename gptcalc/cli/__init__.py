@@ -30,16 +30,27 @@ UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         status = _run(list(arguments))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # the reader has seen enough; what is still buffered must not be written when Python closes the stream
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        _drop_output()
+        return 0  # the reader has seen enough
+    except OSError as error:
+        _drop_output()
+        _report(InputError(f"standard output: {(error.strerror or str(error)).lower()}", kind="file"), arguments)
+        return 2
     return status
+
+
+def _drop_output() -> None:
+    """What is still buffered can't be written; without this, Python would try again and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
@@ -53,16 +64,24 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except UsageError as error:
-        _report(InputError(_usage(error), f"see {NAME} --help", "usage"), arguments)
+        _report(_usage(error, arguments), arguments)
     return 2
 
 
-def _usage(error: Any) -> str:
+def _usage(error: Any, arguments: Sequence[str]) -> InputError:
+    """Typer's complaint about the command line in our words."""
+    help_ = " ".join([NAME, *[word for word in arguments[:1] if word in names()], "--help"])
+    if hasattr(error, "possibilities"):
+        from difflib import get_close_matches
+
+        near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else f"see {help_}"
+        return InputError(f"no option {printable(error.option_name)}", hint, "usage")
     message = str(error.format_message()).strip().rstrip(".")
-    return message[0].lower() + message[1:]
+    return InputError(message[0].lower() + message[1:], f"see {help_}", "usage")
 
 
-def _report(error: InputError, arguments: list[str]) -> None:
+def _report(error: InputError, arguments: Sequence[str]) -> None:
     """One line on stderr, as JSON where JSON was asked for."""
     if "--json" in arguments or "--format=json" in arguments or ("--format", "json") in pairwise(arguments):
         import msgspec
@@ -81,7 +100,10 @@ def _report(error: InputError, arguments: list[str]) -> None:
 def _application(arguments: list[str]) -> Any:
     """The Typer application with the one command that is called, or with all of them where all may be shown."""
     called = next((word for word in arguments if not word.startswith("-")), None)
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, help=DESCRIPTION)
+    settings = {"help_option_names": ["-h", "--help"]}
+    app = typer.Typer(
+        rich_markup_mode=None, pretty_exceptions_enable=False, help=DESCRIPTION, context_settings=settings
+    )
     app.callback()(_root)
     for name in names() if called is None or COMPLETION in os.environ else [_known(called)]:
         app.command(name)(with_output(_command(name)))

@@ -153,10 +153,15 @@ def write_file_bytes(path: str, data: bytes, option: str) -> None:
             return
         target = os.path.realpath(path)
         with NamedTemporaryFile(dir=os.path.dirname(target), prefix=".gptcalc-", delete=False) as file:
-            file.write(data)
-        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
-        os.chmod(file.name, mode)
-        os.replace(file.name, target)
+            try:
+                file.write(data)
+                file.flush()
+                mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
+                os.chmod(file.name, mode)
+                os.replace(file.name, target)
+            except OSError:
+                os.unlink(file.name)
+                raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{option} {printable(path, 200)}: {reason}", kind="file") from None

@@ -34,7 +34,7 @@ def _text(part: str, width: int | None) -> str:
 def _table(table: Table, width: int | None, colour: bool) -> str:
     if not table.rows:
         return ""
-    title = [_styled(table.title, BOLD, colour)] if table.title else []
+    title = [_styled(line, BOLD, colour) for line in _text(table.title, width).splitlines()]
     terminal = width is not None
     columns = cells(table, bars=terminal)
     for role in ("bar", "short"):

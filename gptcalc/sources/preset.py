@@ -106,7 +106,7 @@ def dump(document: Mapping[str, Any]) -> str:
 
 def _entry(key: str, value: Any) -> str:
     line = f"{_scalar(key)}: {_flow(value) if isinstance(value, (Mapping, list, tuple)) else _scalar(value)}"
-    if len(line) <= WIDTH:
+    if len(line) <= WIDTH or not value:
         return line + "\n"
     if isinstance(value, Mapping):
         return f"{_scalar(key)}:\n" + "".join(f"  {_scalar(k)}: {_flow(v)}\n" for k, v in value.items())

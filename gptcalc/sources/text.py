@@ -268,11 +268,11 @@ class _Composer:
 
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:_\d+)*)")
-_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _REFUSED = {
     re.compile(r"yes|no|on|off|Yes|No|On|Off|YES|NO|ON|OFF"): "write true or false, or quote it",
-    re.compile(r"[-+]?(?:0\d+|0[xob][\da-fA-F]+)"): "write the number in decimal, without leading zeros",
+    re.compile(r"[-+]?(?:0[0-9]+|0[xob][0-9a-fA-F]+)"): "write the number in decimal, without leading zeros",
     re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"): "write a finite number",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -91,6 +92,9 @@ def _write(path: str, architecture: Architecture, settings: dict[str, Any]) -> N
 
 def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
     """Every figure of a lock file, and every one that it lacks."""
+    if not os.path.exists(path):
+        problem = f"--expect {printable(path, 200)!r} is neither KEY=VALUE nor a file that --write made"
+        raise InputError(problem, "write --expect total=8030261248", "usage")
     from gptcalc.analysis.lock import costs, differences, settings_of
     from gptcalc.sources import preset
 

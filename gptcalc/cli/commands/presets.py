@@ -122,7 +122,7 @@ def _checked(folder: str) -> Answer:
         try:
             problem = _problem(name, load(path).document)
         except InputError as error:
-            problem = error.message + (f"; {error.hint}" if error.hint else "")
+            problem = error.message.removeprefix(f"{path}: ") + (f"; {error.hint}" if error.hint else "")
         rows.append({"preset": name, "ok": problem is None, "problem": problem})
     return Answer(rows, show("checked", rows, folder), status=0 if all(row["ok"] for row in rows) else 1)
 
