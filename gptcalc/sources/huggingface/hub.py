@@ -17,6 +17,7 @@ from gptcalc.sources.huggingface.reader import (
     layernorm,
     number,
     optional,
+    preferred,
     shown,
     sites,
     size,
@@ -66,7 +67,7 @@ def baichuan_position(fields: Fields) -> str | None:
 
 BAICHUAN = LLAMA.but(
     document={
-        "c": size("max_position_embeddings", "model_max_length"),
+        "c": preferred("max_position_embeddings", "model_max_length"),
         "position": Hole(baichuan_position),
         "rope": Hole(lambda fields: rope() if baichuan_position(fields) is None else None),
     },
@@ -102,8 +103,8 @@ def stretched(fields: Fields) -> float:
 CHATGLM = Reader(
     document={
         "d": size("hidden_size"),
-        "v": size("padded_vocab_size", "vocab_size"),
-        "c": size("seq_length", "max_position_embeddings"),
+        "v": preferred("padded_vocab_size", "vocab_size"),
+        "c": preferred("seq_length", "max_position_embeddings"),
         "n_heads": size("num_attention_heads"),
         "n_layers": size("num_layers", "num_hidden_layers"),
         "n_kv_heads": Hole(groups_of_queries),
@@ -135,7 +136,7 @@ CHATGLM = Reader(
         "num_key_value_heads": None,
         "prefix_projection": False,
     },
-    irrelevant=frozenset({"vocab_size", "pre_seq_len", "hidden_act", "max_position_embeddings"}),
+    irrelevant=frozenset({"pre_seq_len", "hidden_act"}),
     names={
         "embedding.token": "transformer.embedding.word_embeddings",
         **in_layers(
@@ -167,7 +168,7 @@ def half_width(fields: Fields) -> int:
 
 QWEN1 = LLAMA.but(
     document={
-        "c": size("max_position_embeddings", "seq_length"),
+        "c": preferred("max_position_embeddings", "seq_length"),
         "d_head": optional("kv_channels"),
         "d_ff": Hole(half_width),
         "layers": "n*attn+mlp",
@@ -178,7 +179,7 @@ QWEN1 = LLAMA.but(
     },
     defaults={"layer_norm_epsilon": 1e-6, "tie_word_embeddings": False, "rotary_emb_base": 10000},
     only={"no_bias": True, "scale_attn_weights": True, "hidden_act": "silu"},
-    irrelevant=("rope_theta", "seq_length", "onnx_safe", "params_dtype", "apply_residual_connection_post_layernorm",
+    irrelevant=("rope_theta", "onnx_safe", "params_dtype", "apply_residual_connection_post_layernorm",
                 "pos_emb", "n_inner", "n_head", "n_layer", "n_embd", "n_positions", "ffn_hidden_size",
                 "padded_vocab_size", "rope_scaling"),
     names={

@@ -32,8 +32,8 @@ def _copy(value: Any) -> Any:
 
 
 def _paths(value: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All keys, inner before outer, so that an emptied section goes too."""
-    for key, item in value.items():
+    """All keys: inner before outer, so that whole mappings may go, and the last first, so that a first key stays."""
+    for key, item in reversed(list(value.items())):
         if isinstance(item, Mapping):
             yield from _paths(item, (*above, key))
         yield (*above, key)

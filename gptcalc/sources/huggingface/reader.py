@@ -43,7 +43,7 @@ class Fields:
         given = {name: self.values[name] for name in names if self.values.get(name) is not None}
         for name, value in given.items():
             first = next(iter(given))
-            if value != given[first]:
+            if name != first and value != given[first]:
                 raise InputError(
                     f"{self.within}{first} = {shown(given[first])} contradicts {self.within}{name} = {shown(value)}"
                 )
@@ -151,6 +151,16 @@ def size(*names: str, least: int = 1) -> Hole:
 def optional(*names: str, least: int = 1) -> Hole:
     """A size that may be absent or null."""
     return Hole(lambda fields: fields.size(*names, least=least))
+
+
+def preferred(*names: str) -> Hole:
+    """The first of several sizes that is there; they need not agree."""
+
+    def read(fields: Fields) -> int:
+        found = [fields.size(name) for name in names]
+        return next((value for value in found if value is not None), None) or fields.needed(names[0])
+
+    return Hole(read)
 
 
 def number(*names: str) -> Hole:
