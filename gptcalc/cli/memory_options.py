@@ -136,3 +136,78 @@ def room(budget: int | None, device: str | None, utilization: Fraction | None) -
         return None
     found = capacity(budget, device, utilization)
     return int(found.bytes * found.share)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+Sequences: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--batch", "--batch-size", metavar="N", parser=number("--batch"), show_default=False,
+                 help="Sequences; in training those of a step over all data parallel ranks. Default: 1, in training "
+                 "one micro-batch a rank."),
+]  # fmt: skip
+Train: TypeAlias = Annotated[
+    bool, typer.Option("--training", help="A training step: gradients, optimiser states, what the backward pass keeps.")
+]
+OptimizerName: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--optimizer", metavar="NAME", show_default=False,
+                 help="adam (default, mixed precision with fp32 master weights), adam-bf16, adam-8bit, sgd, …; a wrong "
+                 "one lists them all."),
+]  # fmt: skip
+Gradients: TypeAlias = Annotated[
+    Literal["fp32", "bf16"] | None,
+    typer.Option("--gradients", show_default=False, help="Their type. Default: the optimiser's."),
+]
+Zero: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--zero", metavar="STAGE", min=0, max=3, show_default=False,
+                 help="ZeRO over --dp ranks: 1 optimiser states, 2 gradients too, 3 weights too (FSDP)."),
+]  # fmt: skip
+Offload: TypeAlias = Annotated[
+    Literal["none", "optimizer", "parameters"] | None,
+    typer.Option("--offload", show_default=False, help="What is kept in the host's memory."),
+]
+Recompute: TypeAlias = Annotated[
+    Literal["none", "selective", "full"] | None,
+    typer.Option("--recompute", show_default=False, help="Activations made again in the backward pass."),
+]
+Lora: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--lora", metavar="RANK[:TARGETS]", show_default=False,
+                 help="Train adapters only: 8, 16:attn.q,attn.v, 8:all."),
+]  # fmt: skip
+AttentionKernel: TypeAlias = Annotated[
+    Literal["flash", "eager"] | None,
+    typer.Option("--attention", show_default=False, help="flash (default), or scores kept whole."),
+]
+SequenceParallel: TypeAlias = Annotated[
+    bool, typer.Option("--sequence-parallel", help="Split what tensor parallelism leaves whole along the sequence.")
+]
+MicroBatch: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--micro-batch", metavar="N", parser=number("--micro-batch"), show_default=False,
+                 help="Sequences of one pass of one rank. Default: its share of the batch."),
+]  # fmt: skip
+
+
+def chosen(training: bool, of_training: dict[str, Any], of_inference: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The options of the kind of run that is asked for; InputError where one of the other kind is given.
+
+    `of_training`: values, None or False where not given. `of_inference`: values with their defaults.
+    """
+    given = {name: value for name, value in of_training.items() if value not in (None, False)}
+    if not training:
+        if given:
+            name = next(iter(given)).replace("_", "-")
+            raise InputError(f"--{name} is about training", "add --training", "usage")
+        return {name: value for name, (value, _) in of_inference.items()}
+    for name, (value, default) in of_inference.items():
+        if value != default and name not in SHARED:
+            shown = name.replace("_", "-")
+            raise InputError(f"--{shown} is about inference, not --training", "leave it out", "usage")
+    return given | {name: of_inference[name][0] for name in SHARED}
+
+
+#: options of inference that training has as well
+SHARED = ("dtype", "overhead")

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.memory_options import DP, EP, PP, TP, DType, Overhead, PrefillChunk
+from gptcalc.cli.memory_options import (
+    DP,
+    EP,
+    PP,
+    TP,
+    AttentionKernel,
+    DType,
+    Gradients,
+    Lora,
+    MicroBatch,
+    Offload,
+    OptimizerName,
+    Overhead,
+    PrefillChunk,
+    Recompute,
+    SequenceParallel,
+    Sequences,
+    Train,
+    Zero,
+    chosen,
+)
 from gptcalc.cli.options import (
-    Batch,
     Context,
     Engine,
     KVDType,
@@ -22,7 +41,7 @@ from gptcalc.cli.options import (
 def command(
     model: Model,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
+    batch: Sequences = None,
     context: Context = None,
     dtype: DType = "bf16",
     kv_dtype: KVDType = "bf16",
@@ -37,21 +56,41 @@ def command(
     pp: PP = 1,
     ep: EP = 1,
     dp: DP = None,
+    training: Train = False,
+    optimizer: OptimizerName = None,
+    gradients: Gradients = None,
+    zero: Zero = None,
+    offload: Offload = None,
+    recompute: Recompute = None,
+    attention: AttentionKernel = None,
+    sequence_parallel: SequenceParallel = False,
+    micro_batch: MicroBatch = None,
+    lora: Lora = None,
 ) -> Answer:
-    """What a device must hold: weights, cache, activations, overhead."""
-    from gptcalc.analysis.memory import memory
+    """What a device must hold, in inference or in --training."""
     from gptcalc.analysis.sharding import layout
-    from gptcalc.errors import InputError
     from gptcalc.sources import load
 
-    if phase == "train":
-        raise InputError("memory: --phase train is not there yet", kind="unsupported")
+    training = training or phase == "train"
+    how = chosen(
+        training,
+        {"optimizer": optimizer, "gradients": gradients, "zero": zero, "offload": offload, "recompute": recompute,
+         "attention": attention, "sequence_parallel": sequence_parallel, "micro_batch": micro_batch, "lora": lora},
+        {"dtype": (dtype, "bf16"), "kv_dtype": (kv_dtype, "bf16"), "state_dtype": (state_dtype, "fp32"),
+         "phase": (phase, "train" if phase == "train" else "prefill"), "engine": (engine, "ideal"),
+         "mla_cache": (mla_cache, "latent"), "logits": (logits, "last"), "prefill_chunk": (prefill_chunk, None),
+         "overhead": (overhead, 0)},
+    )  # fmt: skip
     loaded = load(model, settings)
     architecture = loaded.architecture
     warnings = (*loaded.notes, *context_warnings(architecture, context))
-    found = memory(
-        architecture, batch=batch, context=context, dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype,
-        phase=phase, engine=engine, mla_cache=mla_cache, logits=logits, prefill_chunk=prefill_chunk, overhead=overhead,
-        parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp),
-    )  # fmt: skip
+    parallel = layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp)
+    if training:
+        from gptcalc.analysis.training import training as train
+
+        step = train(architecture, batch=batch, context=context, parallel=parallel, **how)
+        return Answer(step, show("memory", step), warnings)
+    from gptcalc.analysis.memory import memory
+
+    found = memory(architecture, batch=batch or 1, context=context, parallel=parallel, **how)
     return Answer(found, show("memory", found), warnings)
