@@ -231,6 +231,15 @@ def test_only_chosen_experts_are_computed() -> None:
     assert m.tally.flops["weights"] == 2 * 3 * per_token
 
 
+@pytest.mark.parametrize("name", ["latent", "nested", "sinks", "chunked"])
+def test_experts_in_pieces_are_the_same_experts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, pieces = model(name), model(name)
+    logits = whole.prefill(TOKENS).logits
+    monkeypatch.setattr("gptcalc.reference.experts.GATHERED", 2000)
+    assert far(pieces.prefill(TOKENS).logits, logits) < 1e-12
+    assert pieces.tally.flops == whole.tally.flops
+
+
 def test_a_clamp_bounds_gate_and_up() -> None:
     gate, up = np.array([5.0, -5.0, 1.0]), np.array([-9.0, 9.0, 1.0])
     w = Model(architecture("sinks")).weights

@@ -25,7 +25,7 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     d = x.shape[-1]
     index, weight = route(m, x, stream, w, step)  # (B, T, k) each
     inner = x if m.d_latent is None else step.linear(x, w, "latent_down", m.d_latent)  # (B, T, e)
-    y = _mixture(m, inner, index, weight, w, step)  # (B, T, e)
+    y = _in_pieces(m, inner, index, weight, w, step)  # (B, T, e)
     if m.d_latent is not None:
         y = step.linear(y, w, "latent_up", d)
     if m.out_bias:
@@ -118,6 +118,22 @@ def _sparsemixer(logits: Array, top_k: int, jitter: float) -> tuple[Array, Array
         weights.append(np.take_along_axis(near, index, axis=-1))
         left = np.where(index == np.arange(logits.shape[-1]), -math.inf, left)
     return np.concatenate(indices, axis=-1), np.concatenate(weights, axis=-1).astype(logits.dtype)
+
+
+#: how many numbers of the chosen experts' matrices may lie gathered in memory at once: half a GiB of float32
+GATHERED = 2**27
+
+
+def _in_pieces(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step: Step) -> Array:
+    """The mixture, of a few tokens at a time where gathering every token's matrices at once would fill the memory."""
+    batch, new, e = x.shape
+    tokens = max(1, GATHERED // (batch * m.top_k * e * m.d_ff))
+    if tokens >= new or not isinstance(x, np.ndarray):  # arrays without data take no memory
+        return _mixture(m, x, index, weight, w, step)
+    cuts = [slice(start, start + tokens) for start in range(0, new, tokens)]
+    pieces = [_mixture(m, x[:, cut], index[:, cut], weight[:, cut], w, step) for cut in cuts]
+    whole: Array = np.concatenate(pieces, axis=1)
+    return whole
 
 
 def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step: Step) -> Array:
