@@ -132,9 +132,7 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 
 
-def gated(
-    o: Array, x: Array, gate: str, w: Weights, step: Step, function: Callable[[Array], Array] = sigmoid
-) -> Array:
+def gated(o: Array, x: Array, gate: str, w: Weights, step: Step, function: Callable[[Array], Array] = sigmoid) -> Array:
     """The heads' outputs (B, T, n_heads, c) times σ(x · W), one gate a head or one a channel."""
     n_heads, c = o.shape[2:]
     width = 1 if gate == "head" else c
