@@ -7,12 +7,13 @@ equations mark as saved (`activations`), and an estimate of a framework, whose k
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
 from typing import NamedTuple
 
 from gptcalc.analysis import lora as low_rank
 from gptcalc.analysis import optimizer as optimizers
 from gptcalc.analysis.activations import Attention, Kept, Recompute, Work, kept
-from gptcalc.analysis.memory_result import Device, Memory, Replicated, added
+from gptcalc.analysis.memory_result import PARTS, Device, Memory, Replicated, added
 from gptcalc.analysis.optimizer import GradientType
 from gptcalc.analysis.sharding import Layout, blocks_between, stage_ranges
 from gptcalc.analysis.weights import Share, Weights
@@ -81,7 +82,7 @@ class Training:
         self.overhead = overhead
         self.weights = Weights(architecture, dtype, self.parallel)
         self.dtype = self.weights.dtype
-        self.whole = Weights(architecture, dtype, Layout())
+        self.unsplit = Weights(architecture, dtype, Layout())
         self.model = equations(architecture)
         self._check()
         self.parameters = [self._parameters(self.weights, number) for number in range(self.parallel.pp)]
@@ -92,7 +93,7 @@ class Training:
         if self.adapted is not None:
             if format is None:
                 raise InputError(f"--dtype {self.dtype}: GGUF types are not trained on", "use nf4 or int8", "usage")
-            low_rank.check(self.whole.stage(0), self.adapted)
+            low_rank.check(self.unsplit.stage(0), self.adapted)
         elif format is None or format.packed != "none":
             raise InputError(
                 f"--dtype {self.dtype}: weights are trained in bf16, fp16 or fp32",
@@ -118,10 +119,10 @@ class Training:
 
     def trainable(self) -> int:
         """Parameters that are trained, in the whole model."""
-        return sum(p.times * p.elements for p in self._parameters(self.whole, 0) if p.trained)
+        return sum(p.times * p.elements for p in self._parameters(self.unsplit, 0) if p.trained)
 
     def params(self) -> int:
-        return sum(share.row.count * share.row.params for share in self.whole.stage(0))
+        return sum(share.row.count * share.row.params for share in self.unsplit.stage(0))
 
     # activations
 
@@ -206,13 +207,28 @@ class Training:
         each = self.parallel.tp * self.parallel.dp
         return added((self.held(number, batch, context).device, each) for number in range(self.parallel.pp))
 
-    def replicated(self, sums: Device) -> tuple[Replicated, ...]:
-        """What the sum over devices counts beyond one copy of weights, gradients and states."""
+    def whole(self, batch: int | None, context: int) -> Device:
+        """One copy of weights and states, and one micro-batch of every data parallel rank, undivided."""
+        undivided = copy(self)
+        undivided.parallel = Layout()
+        one = states(self._parameters(self.unsplit, 0), self.plan)
+        parts = undivided.activations(0, self.micro(batch), context)
+        return Device.holding(
+            weights=one.weights,
+            gradients=one.gradients,
+            optimizer=one.optimizer,
+            activations=self.parallel.dp * sum(parts.values()),
+            overhead=self.overhead,
+        )
+
+    def replicated(self, sums: Device, batch: int | None, context: int) -> tuple[Replicated, ...]:
+        """What the sum over devices counts beyond the whole."""
         if self.parallel.devices == 1:
             return ()
-        one = states(self._parameters(self.whole, 0), Plan(self.plan.optimizer, gradients=self.plan.gradients))
-        extra = {part: getattr(sums, part) - getattr(one, part) for part in ("weights", "gradients", "optimizer")}
-        return tuple(Replicated(f"copies of {part}", n, part) for part, n in extra.items() if n > 0)
+        whole = self.whole(batch, context)
+        extra = {part: getattr(sums, part) - getattr(whole, part) for part in PARTS}
+        names = {"activations": "activations in flight or on several devices", "overhead": "overhead"}
+        return tuple(Replicated(names.get(part, f"copies of {part}"), n, part) for part, n in extra.items() if n)
 
     def memory(self, batch: int | None, context: int) -> TrainingMemory:
         fullest = self.fullest(batch, context)
@@ -224,7 +240,7 @@ class Training:
             per_device=fullest.device,
             total=sums.total,
             sums=sums,
-            replicated=self.replicated(sums),
+            replicated=self.replicated(sums, batch, context),
             batch=batch or self.parallel.dp * self.micro(batch),
             context=context,
             dtype=self.dtype,
@@ -253,7 +269,7 @@ class Training:
     def host_planned(self, host: int) -> int:
         if not host:
             return 0
-        largest = largest_layer((p.name, p.elements) for p in self._parameters(self.whole, 0))
+        largest = largest_layer((p.name, p.elements) for p in self._parameters(self.unsplit, 0))
         return host_planned(host, self.params(), largest, self.parallel.devices, zero_init=self.plan.zero == 3)
 
     # what is said of it

@@ -23,7 +23,7 @@ class Share(NamedTuple):
     whole: Tensors
     experts: bool  # spread over expert parallel ranks
     vocabulary: bool  # padded rows
-    shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; a table or a vector as it is indexed
+    shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
     is_matrix: bool  # multiplied, not added or looked up
 
 
@@ -178,10 +178,14 @@ def _indices(entry: Entry) -> list[tuple[str, Index]]:
 
 
 def _shape(entry: Entry, sizes: dict[str, int]) -> tuple[int, ...]:
-    if not _is_matrix(entry):
-        return tuple(sizes.values())
-    copies, inputs, outputs = _matrix(entry, sizes, False)
-    return (copies, inputs, outputs) if "e" in sizes else (inputs, outputs)
+    """A tensor's axes as checkpoints store them: heads and their channels are one, experts have one of their own."""
+    copies = (sizes["e"],) if "e" in sizes else ()
+    if _is_matrix(entry):
+        return (*copies, *_matrix(entry, sizes, False)[1:])
+    if entry.stage.kind == "embedding" and len(sizes) > 1:
+        rows, *columns = sizes.values()
+        return rows, prod(columns)
+    return (*copies, prod(size for letter, size in sizes.items() if letter != "e"))
 
 
 def _matrix(entry: Entry, sizes: dict[str, int], gguf_rows: bool) -> tuple[int, int, int]:
