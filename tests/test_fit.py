@@ -306,6 +306,61 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], p
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["memory", "fit"])
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--zero", "3"], "--zero is about training; add --training"),
+        (["--micro-batch", "2"], "--micro-batch is about training"),
+        (["--training", "--engine", "vllm"], "--engine is about inference"),
+        (["--training", "--kv-dtype", "fp8"], "--kv-dtype is about inference"),
+        (["--training", "--dtype", "q4_k_m"], "--dtype q4_k_m"),
+        (["--training", "--zero", "4"], "--zero"),
+    ],
+)
+def test_options_of_the_other_kind(
+    capsys: pytest.CaptureFixture[str], name: str, arguments: list[str], problem: str
+) -> None:
+    """An option that would be ignored is refused."""
+    budget = ["--budget", "80GiB"] if name == "fit" else []
+    status, out, err = command(capsys, name, "gpt2", *budget, *arguments)
+    assert (status, out) == (2, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_training_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Adam in mixed precision: 2 + 4 + 12 bytes a parameter of GPT-2's 124,439,808."""
+    for arguments in (["--training"], ["--phase", "train"]):
+        status, out, _ = command(capsys, "memory", "gpt2", *arguments, "--json")
+        found = json.loads(out)["per_device"]
+        assert status == 0
+        assert (found["weights"], found["gradients"], found["optimizer"], found["kv"]) == (
+            2 * 124_439_808, 4 * 124_439_808, 12 * 124_439_808, 0,
+        )  # fmt: skip
+
+
+def test_largest_training_batch_is_tight(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fit", "gpt2", "--training", "--budget", "12GiB", "--recompute", "selective"]
+    status, out, _ = command(capsys, *arguments, "--json")
+    most = json.loads(out)["max_batch"]
+    assert status == 0
+    assert most > 1
+    assert command(capsys, *arguments, "--batch", str(most), "--quiet")[0] == 0
+    assert command(capsys, *arguments, "--batch", str(most + 1), "--quiet")[0] == 1
+
+
+def test_what_would_do_in_training(capsys: pytest.CaptureFixture[str]) -> None:
+    """Llama 3 8B: 18 bytes a parameter are 135 GiB; on 8 ranks with ZeRO 3 an eighth of it."""
+    arguments = ["fit", "llama-3-8b", "--training", "--budget", "80GiB", "--context", "1K", "--dp", "8"]
+    status, out, _ = command(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert status == 1
+    assert found["limited_by"] == "optimizer"
+    assert found["would_fit"]["zero"] in (1, 2, 3)
+    assert command(capsys, *arguments, "--zero", str(found["would_fit"]["zero"]), "-q")[0] == 0
+
+
 def test_device_leaves_a_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = command(capsys, "fit", "llama-3-8b", "--device", "rtx-4090", "--get", "budget")
     assert int(out) == 24564 * 2**20 * 9 // 10

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.gguf import MIXES
 from gptcalc.analysis.memory import Inference
@@ -15,6 +17,9 @@ from gptcalc.analysis.sharding import Layout, layout
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import FORMATS
 from gptcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.training import Training
 
 #: beyond this nothing grows any more: the answer is "any"
 UNBOUNDED = 2**48
@@ -31,20 +36,20 @@ class Fit(Struct, frozen=True, kw_only=True):
     max_batch: int | None  # at this context; null: any
     max_context: int | None  # at this batch; null: any. Not capped at the model's own context
     limited_by: str  # what takes most of what one sequence more would need, or what is too large already
-    widest_dtype: str | None  # of the weight formats that fit, the one with most bytes
+    widest_dtype: str | None = None  # of the weight formats that fit, the one with most bytes
     batch: int
     context: int
     dtype: str
-    kv_dtype: str
-    engine: str
+    kv_dtype: str | None = None  # inference only
+    engine: str | None = None  # inference only
     devices: int
     parallel: dict[str, int]
     capacity: int  # of one device
     utilization: float
     per_device: Device  # the fullest
-    would_fit: dict[str, Any]  # where it doesn't: single changes that would do
+    would_fit: dict[str, Any] = {}  # where it doesn't: single changes that would do
     exact: tuple[str, ...]
-    estimated: tuple[str, ...]
+    estimated: tuple[str, ...] = ()
     notes: tuple[str, ...]
 
 
@@ -79,50 +84,77 @@ def fit(
 
     Without `advice` the other formats and layouts are not tried.
     """
-    if not 0 < utilization <= 1:
-        raise InputError(f"--utilization {float(utilization):g}: must be above 0, at most 1", kind="usage")
-    budget = int(capacity * utilization)
-    length = context or architecture.c
     run = Inference(architecture, parallel=parallel, **how)
+    length = context or architecture.c
+    asked = Asked(run, usable(capacity, utilization), batch, length)
     stage, device = run.fullest(batch, length)
-    fits = device.total <= budget
-    max_batch = largest(lambda n: run.needed(n, length) <= budget)
-    max_context = largest(lambda n: run.needed(batch, n) <= budget)
-    return Fit(
-        model=architecture.name,
-        fits=fits,
-        budget=budget,
-        needed=device.total,
-        headroom=budget - device.total,
-        max_batch=max_batch,
-        max_context=max_context,
-        limited_by=limited_by(run, batch, length, budget),
-        widest_dtype=widest_dtype(run, batch, length, budget) if advice else None,
-        batch=batch,
-        context=length,
-        dtype=run.dtype,
+    found = replace(
+        answer(asked, device, capacity, utilization),
         kv_dtype=run.kv_dtype,
         engine=run.engine,
+        estimated=run.estimated(stage, batch, length),
+    )
+    if not advice:
+        return found
+    changes = {} if found.fits else dict(_changes(asked, found, how))
+    return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)
+
+
+class Asked(NamedTuple):
+    """A run, what may be used of a device, and the work."""
+
+    run: Inference | Training
+    budget: int
+    batch: int
+    context: int
+
+    def fits(
+        self, run: Inference | Training | None = None, batch: int | None = None, context: int | None = None
+    ) -> bool:
+        """Whether it fits, with one thing changed."""
+        return (run or self.run).needed(batch or self.batch, context or self.context) <= self.budget
+
+
+def usable(capacity: int, utilization: Fraction) -> int:
+    if not 0 < utilization <= 1:
+        raise InputError(f"--utilization {float(utilization):g}: must be above 0, at most 1", kind="usage")
+    return int(capacity * utilization)
+
+
+def answer(asked: Asked, device: Device, capacity: int, utilization: Fraction) -> Fit:
+    run = asked.run
+    return Fit(
+        model=run.architecture.name,
+        fits=device.total <= asked.budget,
+        budget=asked.budget,
+        needed=device.total,
+        headroom=asked.budget - device.total,
+        max_batch=largest(lambda n: asked.fits(batch=n)),
+        max_context=largest(lambda n: asked.fits(context=n)),
+        limited_by=limited_by(device, asked.budget),
+        batch=asked.batch,
+        context=asked.context,
+        dtype=run.dtype,
         devices=run.parallel.devices,
         parallel=run.parallel.shown(),
         capacity=capacity,
         utilization=float(utilization),
         per_device=device,
-        would_fit={} if fits or not advice else dict(_changes(run, how, batch, length, budget, max_batch, max_context)),
         exact=run.exact(),
-        estimated=run.estimated(stage, batch, length),
         notes=run.notes(),
     )
 
 
-def limited_by(run: Inference, batch: int, context: int, budget: int) -> str:
-    """weights or overhead where these alone exceed the budget, else the larger of kv and activations."""
-    device = run.fullest(batch, context)[1]
-    if device.weights > budget:
-        return "weights"
-    if device.weights + device.overhead > budget:
-        return "overhead"
-    return "kv" if device.kv >= device.activations else "activations"
+#: parts that no batch or context changes
+FIXED = ("weights", "gradients", "optimizer", "overhead")
+
+
+def limited_by(device: Device, budget: int) -> str:
+    """The largest of the fixed parts where these alone exceed the budget, else the larger of cache and activations."""
+    fixed = {part: getattr(device, part) for part in FIXED}
+    growing = {part: getattr(device, part) for part in ("kv", "activations")}
+    parts = fixed if sum(fixed.values()) > budget else growing
+    return max(parts, key=lambda part: parts[part])
 
 
 def formats(run: Inference) -> list[str]:
@@ -130,54 +162,51 @@ def formats(run: Inference) -> list[str]:
     return list(MIXES if run.engine == "llama.cpp" or run.dtype in MIXES else FORMATS)
 
 
-def widest_dtype(run: Inference, batch: int, context: int, budget: int) -> str | None:
+def widest_dtype(asked: Asked) -> str | None:
     """The format with most bytes that still fits with all else as it is. Of equal ones the first."""
-    fullest: list[tuple[int, str]] = []
+    run = asked.run
+    if not isinstance(run, Inference):
+        return None
+    sizes: dict[str, int] = {}
     for name in formats(run):
-        try:
-            needed = run.in_format(name).needed(batch, context)
-        except InputError:  # its blocks can't be split so
-            continue
-        if needed <= budget:
-            fullest.append((needed, name))
-    return max(fullest, key=lambda found: found[0])[1] if fullest else None
+        with suppress(InputError):  # its blocks can't be split so
+            sizes[name] = run.in_format(name).needed(asked.batch, asked.context)
+    fitting = {name: size for name, size in sizes.items() if size <= asked.budget}
+    return max(fitting, key=lambda name: fitting[name]) if fitting else None
 
 
-def _changes(
-    run: Inference, how: dict[str, Any], batch: int, context: int, budget: int,
-    max_batch: int | None, max_context: int | None,
-) -> Iterator[tuple[str, Any]]:  # fmt: skip
+def _changes(asked: Asked, found: Fit, how: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Single changes after which it would fit."""
-    if max_context:
-        yield "context", max_context
-    if max_batch:
-        yield "batch", max_batch
-    narrower = widest_dtype(run, batch, context, budget)
+    run = asked.run
+    assert isinstance(run, Inference)
+    yield from less_work(found)
+    narrower = widest_dtype(asked)
     if narrower is not None:
         yield "dtype", narrower
-    for kv_dtype in ("fp8", "q8_0", "q4_0"):
-        if (kv_dtype == "fp8") != (run.engine == "llama.cpp") and kv_dtype != run.kv_dtype:
-            other = Inference(run.architecture, parallel=run.parallel, **{**how, "kv_dtype": kv_dtype})
-            if other.needed(batch, context) <= budget:
-                yield "kv_dtype", kv_dtype
-                break
-    tp = _enough_devices(run, how, batch, context, budget)
-    if tp is not None:
-        yield "tp", tp
+    for kv_dtype in ("q8_0", "q4_0") if run.engine == "llama.cpp" else ("fp8",):
+        if asked.fits(Inference(run.architecture, parallel=run.parallel, **{**how, "kv_dtype": kv_dtype})):
+            yield "kv_dtype", kv_dtype
+            break
+    yield from more_devices(asked, lambda more: Inference(run.architecture, parallel=more, **how))
+
+
+def less_work(found: Fit) -> Iterator[tuple[str, Any]]:
+    if found.max_context:
+        yield "context", found.max_context
+    if found.max_batch:
+        yield "batch", found.max_batch
 
 
 MAX_TP = 1024
 
 
-def _enough_devices(run: Inference, how: dict[str, Any], batch: int, context: int, budget: int) -> int | None:
+def more_devices(asked: Asked, made: Callable[[Layout], Inference | Training]) -> Iterator[tuple[str, Any]]:
     """The smallest tensor parallelism, by doubling, that fits."""
-    tp = run.parallel.tp * 2
-    while tp <= MAX_TP:
-        try:
-            more = layout(run.architecture, tp=tp, pp=run.parallel.pp, ep=run.parallel.ep, dp=run.parallel.dp)
-            if Inference(run.architecture, parallel=more, **how).needed(batch, context) <= budget:
-                return tp
-        except InputError:
-            return None
-        tp *= 2
-    return None
+    here = asked.run.parallel
+    tp = here.tp * 2
+    with suppress(InputError):
+        while tp <= MAX_TP:
+            if asked.fits(made(layout(asked.run.architecture, tp=tp, pp=here.pp, ep=here.ep, dp=here.dp))):
+                yield "tp", tp
+                break
+            tp *= 2

@@ -55,9 +55,6 @@ DType: TypeAlias = Annotated[
         "mxfp4, nvfp4, or GGUF's: q8_0, q6_k, q5_k_m, q4_k_m, f16, …; a wrong one lists them all.",
     ),
 ]  # fmt: skip
-InferencePhase: TypeAlias = Annotated[
-    Literal["prefill", "decode"], typer.Option("--phase", help="A prompt, or one more token.")
-]
 PrefillChunk: TypeAlias = Annotated[
     int | None,
     typer.Option(

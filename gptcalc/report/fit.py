@@ -33,8 +33,9 @@ def answer(found: Fit, where: str) -> str:
     verdict = "yes" if found.fits else "no"
     rest = f"{left} left" if found.fits else f"{left} too much"
     sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    kind = f"in {found.dtype}" if found.engine is not None else f"training in {found.dtype}"
     return (
-        f"{verdict}: {found.model} in {found.dtype} with {sequences} of {units.grouped(found.context)} tokens "
+        f"{verdict}: {found.model} {kind} with {sequences} of {units.grouped(found.context)} tokens "
         f"on {devices}{share}: {rest}"
     )
 
@@ -57,6 +58,5 @@ def _count(n: int | None) -> str:
 
 def changes(found: Fit) -> list[tuple[str, str]]:
     """What to give up, one at a time."""
-    options = {"context": "--context", "batch": "--batch", "dtype": "--dtype", "kv_dtype": "--kv-dtype", "tp": "--tp"}
-    rows = [(options[key], str(value)) for key, value in found.would_fit.items()]
+    rows = [(f"--{key.replace('_', '-')}", str(value)) for key, value in found.would_fit.items()]
     return rows or [("nothing tried", "does")]

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.memory_options import (
     DP,
     EP,
     PP,
     TP,
+    AttentionKernel,
     Budget,
     DeviceName,
     Devices,
     DType,
-    InferencePhase,
+    Gradients,
+    Lora,
+    MicroBatch,
+    Offload,
+    OptimizerName,
     Overhead,
     PrefillChunk,
+    Recompute,
+    SequenceParallel,
+    Sequences,
+    Train,
     Utilization,
+    Zero,
     capacity,
+    chosen,
 )
 from gptcalc.cli.options import (
-    Batch,
     Context,
     Engine,
     KVDType,
     Logits,
     MlaCache,
     Model,
+    Phase,
     Set,
     StateDType,
     context_warnings,
@@ -39,12 +52,12 @@ def command(
     devices: Devices = None,
     utilization: Utilization = None,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
+    batch: Sequences = None,
     context: Context = None,
     dtype: DType = "bf16",
     kv_dtype: KVDType = "bf16",
     state_dtype: StateDType = "fp32",
-    phase: InferencePhase = "prefill",
+    phase: Phase = "prefill",
     engine: Engine = "ideal",
     mla_cache: MlaCache = "latent",
     logits: Logits = "last",
@@ -54,20 +67,43 @@ def command(
     pp: PP = 1,
     ep: EP = 1,
     dp: DP = None,
+    training: Train = False,
+    optimizer: OptimizerName = None,
+    gradients: Gradients = None,
+    zero: Zero = None,
+    offload: Offload = None,
+    recompute: Recompute = None,
+    attention: AttentionKernel = None,
+    sequence_parallel: SequenceParallel = False,
+    micro_batch: MicroBatch = None,
+    lora: Lora = None,
 ) -> Answer:
     """Does it fit? Exit status 0 yes, 1 no; the largest batch and context that do."""
-    from gptcalc.analysis.fit import fit
     from gptcalc.analysis.sharding import over
     from gptcalc.sources import load
 
+    training = training or phase == "train"
+    how = chosen(
+        training,
+        {"optimizer": optimizer, "gradients": gradients, "zero": zero, "offload": offload, "recompute": recompute,
+         "attention": attention, "sequence_parallel": sequence_parallel, "micro_batch": micro_batch, "lora": lora},
+        {"dtype": (dtype, "bf16"), "kv_dtype": (kv_dtype, "bf16"), "state_dtype": (state_dtype, "fp32"),
+         "phase": (phase, "train" if phase == "train" else "prefill"), "engine": (engine, "ideal"),
+         "mla_cache": (mla_cache, "latent"), "logits": (logits, "last"), "prefill_chunk": (prefill_chunk, None),
+         "overhead": (overhead, 0)},
+    )  # fmt: skip
     room = capacity(budget, device, utilization)
     loaded = load(model, settings)
     architecture = loaded.architecture
     warnings = (*loaded.notes, *context_warnings(architecture, context))
-    found = fit(
-        architecture, capacity=room.bytes, utilization=room.share, batch=batch, context=context, dtype=dtype,
-        kv_dtype=kv_dtype, state_dtype=state_dtype, phase=phase, engine=engine, mla_cache=mla_cache, logits=logits,
-        prefill_chunk=prefill_chunk, overhead=overhead,
-        parallel=over(architecture, devices, tp=tp, pp=pp, ep=ep, dp=dp),
-    )  # fmt: skip
+    parallel = over(architecture, devices, tp=tp, pp=pp, ep=ep, dp=dp)
+    where: dict[str, Any] = {"capacity": room.bytes, "utilization": room.share, "context": context, "parallel": parallel}
+    if training:
+        from gptcalc.analysis.fit_training import fit_training
+
+        found = fit_training(architecture, batch=batch, **where, **how)
+    else:
+        from gptcalc.analysis.fit import fit
+
+        found = fit(architecture, batch=batch or 1, **where, **how)
     return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)
