@@ -188,23 +188,25 @@ MicroBatch: TypeAlias = Annotated[
 ]  # fmt: skip
 
 
-def chosen(training: bool, of_training: dict[str, Any], of_inference: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """The options of the kind of run that is asked for; InputError where one of the other kind is given.
-
-    `of_training`: values, None or False where not given. `of_inference`: values with their defaults.
-    """
-    given = {name: value for name, value in of_training.items() if value not in (None, False)}
-    if not training:
-        if given:
-            name = next(iter(given)).replace("_", "-")
-            raise InputError(f"--{name} is about training", "add --training", "usage")
-        return {name: value for name, (value, _) in of_inference.items()}
-    for name, (value, default) in of_inference.items():
-        if value != default and name not in SHARED:
-            shown = name.replace("_", "-")
-            raise InputError(f"--{shown} is about inference, not --training", "leave it out", "usage")
-    return given | {name: of_inference[name][0] for name in SHARED}
-
-
-#: options of inference that training has as well
+#: what is only about inference, with its defaults
+INFERENCE = {
+    "kv_dtype": "bf16", "state_dtype": "fp32", "phase": "prefill", "engine": "ideal", "mla_cache": "latent",
+    "logits": "last", "prefill_chunk": None,
+}  # fmt: skip
+#: what is about both
 SHARED = ("dtype", "overhead")
+
+
+def chosen(training: bool, **values: Any) -> dict[str, Any]:
+    """Of all options' values those of the kind of run that is asked for; InputError where one is of the other kind."""
+    of_training = {k: v for k, v in values.items() if k not in INFERENCE and k not in SHARED and v not in (None, False)}
+    of_inference = {name: values[name] for name in INFERENCE}
+    if not training:
+        if of_training:
+            name = next(iter(of_training)).replace("_", "-")
+            raise InputError(f"--{name} is about training", "add --training", "usage")
+        return of_inference | {name: values[name] for name in SHARED}
+    for name, value in of_inference.items():
+        if value not in (INFERENCE[name], "train"):
+            raise InputError(f"--{name.replace('_', '-')} is about inference, not --training", "leave it out", "usage")
+    return of_training | {name: values[name] for name in SHARED}

@@ -73,13 +73,10 @@ def command(
 
     training = training or phase == "train"
     how = chosen(
-        training,
-        {"optimizer": optimizer, "gradients": gradients, "zero": zero, "offload": offload, "recompute": recompute,
-         "attention": attention, "sequence_parallel": sequence_parallel, "micro_batch": micro_batch, "lora": lora},
-        {"dtype": (dtype, "bf16"), "kv_dtype": (kv_dtype, "bf16"), "state_dtype": (state_dtype, "fp32"),
-         "phase": (phase, "train" if phase == "train" else "prefill"), "engine": (engine, "ideal"),
-         "mla_cache": (mla_cache, "latent"), "logits": (logits, "last"), "prefill_chunk": (prefill_chunk, None),
-         "overhead": (overhead, 0)},
+        training, dtype=dtype, overhead=overhead, kv_dtype=kv_dtype, state_dtype=state_dtype, phase=phase,
+        engine=engine, mla_cache=mla_cache, logits=logits, prefill_chunk=prefill_chunk, optimizer=optimizer,
+        gradients=gradients, zero=zero, offload=offload, recompute=recompute, attention=attention,
+        sequence_parallel=sequence_parallel, micro_batch=micro_batch, lora=lora,
     )  # fmt: skip
     loaded = load(model, settings)
     architecture = loaded.architecture
