@@ -129,7 +129,7 @@ def _scalar(value: Any, inner: bool = False) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) >= 1e6:
         return f"{value:.0f}.0" if abs(value) < 1e16 else repr(value)
     if not isinstance(value, str):
-        return repr(value)
+        return repr(value).replace("e-0", "e-")
     return value if _plain(value, inner) else _quoted(value)
 
 
