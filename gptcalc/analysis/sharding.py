@@ -9,6 +9,7 @@ its share of the batch. A vocabulary is padded until it divides.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 from math import gcd
 
 from msgspec import Struct
@@ -20,6 +21,9 @@ from gptcalc.errors import InputError
 #: engines pad the vocabulary to a multiple of this (vLLM: vllm/model_executor/layers/vocab_parallel_embedding.py,
 #: DEFAULT_VOCAB_PADDING_SIZE; Megatron-LM: --make-vocab-size-divisible-by is 128)
 VOCABULARY_MULTIPLE = {"vllm": 64}
+
+
+MAX_STAGES = 1024
 
 
 class Layout(Struct, frozen=True):
@@ -56,6 +60,8 @@ def layout(architecture: Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1,
     """A checked layout. Without dp there are as many data parallel ranks as the experts need."""
     ranks = dp if dp is not None else ep // gcd(ep, tp)
     found = Layout(tp, pp, ep, ranks)
+    if pp > MAX_STAGES:
+        raise InputError(f"--pp {pp}: more than {MAX_STAGES} pipeline stages", kind="usage")
     if pp > architecture.n_layers:
         raise InputError(f"--pp {pp}: {architecture.name} has {architecture.n_layers} layers, each stage needs one",
                          kind="usage")  # fmt: skip
@@ -135,8 +141,8 @@ def stage_ranges(n_layers: int, pp: int) -> list[tuple[int, int]]:
     """
     share, left = divmod(n_layers, pp)
     sizes = [share + (pp - 1 - left <= stage < pp - 1) for stage in range(pp)]
-    starts = [sum(sizes[:stage]) for stage in range(pp)]
-    return [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    ends = list(accumulate(sizes))
+    return [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def blocks_between(architecture: Architecture, start: int, stop: int) -> dict[Block, int]:

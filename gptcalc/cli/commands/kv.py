@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.memory_options import PrefillChunk
 from gptcalc.cli.options import Batch, Context, Engine, KVDType, MlaCache, Model, Set, StateDType, Why, context_warnings
 
 
@@ -15,6 +16,7 @@ def command(
     state_dtype: StateDType = "fp32",
     engine: Engine = "ideal",
     mla_cache: MlaCache = "latent",
+    prefill_chunk: PrefillChunk = None,
     why: Why = None,
 ) -> Answer:
     """KV-cache (and recurrent-state) memory."""
@@ -25,7 +27,7 @@ def command(
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
     found = kv(
         loaded.architecture, batch=batch, context=context, kv_dtype=kv_dtype, state_dtype=state_dtype,
-        engine=engine, mla_cache=mla_cache,
+        engine=engine, mla_cache=mla_cache, prefill_chunk=prefill_chunk,
     )  # fmt: skip
     if why is not None:
         from gptcalc.analysis.ledger import why_kv
