@@ -297,7 +297,7 @@ def one_of_all(*names: str, default: int | None = None) -> Hole:
         if not isinstance(value, list):
             found = fields.size(*names, least=0)
             return default if found is None else found
-        if not value or any(not isinstance(item, int) or item != value[0] for item in value):
+        if not value or any(type(item) is not int or item < 0 or item != value[0] for item in value):
             raise fields.unsupported(names[0], "layers that differ are not understood")
         return int(value[0])
 
