@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal
 
 import pytest
@@ -112,7 +113,7 @@ def test_zero_paper(zero: Stage, gigabytes: float) -> None:
     ],
 )
 def test_bytes_a_parameter(optimizer: str, dtype: str, weights: int, gradients: int, states: int) -> None:
-    """transformers' guide to model memory: 6 of weights with the fp32 copy, 8 of Adam, 4 of momentum, 4 of gradients."""
+    """transformers' guide to model memory: 6 of weights with the fp32 copy, 8 of Adam, 4 of momentum or gradients."""
     found = training(build(GPT2), optimizer=optimizer, dtype=dtype, context=8).per_device
     assert found.weights == weights * GPT2_PARAMS
     assert found.gradients == gradients * GPT2_PARAMS
@@ -194,7 +195,7 @@ def test_largest_layer_is_a_matrix_with_its_bias() -> None:
 
 
 def test_experts_are_divided_among_those_that_hold_the_same() -> None:
-    """Mixtral, ep 4 of dp 8, stage 1: 12 bytes of two of eight experts over the 2 ranks that hold them, of all else / 8."""
+    """Mixtral, ep 4 of dp 8, stage 1: 12 bytes of two of eight experts over 2 ranks, of the rest over 8."""
     model = build(MIXTRAL)
     experts = 32 * 8 * 3 * 4096 * 14336
     rest = 46_702_792_704 - experts  # Mixtral 8x7B's published total
@@ -329,7 +330,7 @@ def test_a_higher_stage_never_holds_more(model: Architecture, ways: dict[str, An
             gathered = own.gathered_weights + own.gathered_gradients
             sizes.append(own.weights + own.gradients + own.optimizer - gathered)
         rounding = 4 * 4  # what is divided is rounded up: states, gradients and weights, of experts and the rest
-        assert all(after <= before + rounding for before, after in zip(sizes, sizes[1:], strict=False))
+        assert all(after <= before + rounding for before, after in pairwise(sizes))
 
 
 @given(st.integers(2, 64), st.sampled_from(list(OPTIMIZERS)), st.integers(1, 60))

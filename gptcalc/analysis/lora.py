@@ -22,12 +22,14 @@ DEFAULT_TARGETS = ("attn.q", "attn.v")
 #: components whose matrices `all` means: what PEFT's all-linear does, and routers are left alone
 ALL = ("attention", "recurrent", "mlp", "experts", "shared_experts")
 
-#: how PEFT's users write targets
+#: short for matrices that are stored as one, and how PEFT's users write targets
+QKV = "attn.q+attn.k+attn.v"
+GATE_UP = "mlp.gate+mlp.up"
 SPELLINGS = {
-    "all-linear": "all",
+    "all-linear": "all", "attn.qkv": QKV, "mlp.gate_up": GATE_UP,
     "q_proj": "attn.q", "k_proj": "attn.k", "v_proj": "attn.v", "o_proj": "attn.out",
-    "qkv_proj": "attn.q+attn.k+attn.v", "query_key_value": "attn.q+attn.k+attn.v", "c_attn": "attn.q+attn.k+attn.v",
-    "gate_proj": "mlp.gate", "up_proj": "mlp.up", "down_proj": "mlp.down", "gate_up_proj": "mlp.gate+mlp.up",
+    "qkv_proj": QKV, "query_key_value": QKV, "c_attn": QKV,
+    "gate_proj": "mlp.gate", "up_proj": "mlp.up", "down_proj": "mlp.down", "gate_up_proj": GATE_UP,
 }  # fmt: skip
 
 MAX_RANK = 1_000_000
@@ -59,10 +61,15 @@ class Adapter(NamedTuple):
 
 def parsed(text: str) -> LoRA:
     """RANK or RANK:TARGET,TARGET."""
-    rank, _, targets = text.partition(":")
+    rank, colon, targets = text.partition(":")
+    example = "write --lora 16 or --lora 16:attn.q,attn.v"
     if not (rank.isdecimal() and len(rank) < 8 and 1 <= int(rank) <= MAX_RANK):
-        raise InputError(f"--lora {printable(text)!r}: no rank", "write --lora 16 or --lora 16:attn.q,attn.v", "usage")
-    words = [SPELLINGS.get(word, word) for word in targets.split(",")] if targets else list(DEFAULT_TARGETS)
+        raise InputError(f"--lora {printable(text)!r}: no rank", example, "usage")
+    if not colon:
+        return LoRA(int(rank))
+    words = [SPELLINGS.get(word, word) for word in targets.split(",")]
+    if "" in words:
+        raise InputError(f"--lora {printable(text)!r}: no target behind the mark", example, "usage")
     return LoRA(int(rank), ("all",) if "all" in words else tuple(dict.fromkeys(words)))
 
 
