@@ -224,7 +224,7 @@ def test_offloaded_is_in_the_host() -> None:
 
 
 def test_one_rank_has_nothing_to_divide() -> None:
-    plain, *others = (training(build(GPT2), zero=zero, context=8) for zero in (0, 1, 2, 3))  # type: ignore[arg-type]
+    plain, *others = (training(build(GPT2), zero=zero, context=8) for zero in (0, 1, 2, 3))
     assert all(other.per_device == plain.per_device for other in others)
     assert any("nothing is divided" in note for note in others[0].notes)
 
@@ -254,11 +254,11 @@ def architectures() -> st.SearchStrategy[Architecture]:
     return st.tuples(documents(), st.booleans()).map(lambda drawn: build({**drawn[0], "dropout": drawn[1]}))
 
 
-LAYOUTS = st.builds(
+LAYOUTS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict, tp=st.sampled_from([1, 1, 2, 4]), pp=st.integers(1, 3), ep=st.sampled_from([1, 1, 2]),
     dp=st.sampled_from([None, 1, 2, 3]),
 )  # fmt: skip
-WAYS = st.builds(
+WAYS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict, dtype=st.sampled_from(["bf16", "fp32"]), optimizer=st.sampled_from(list(OPTIMIZERS)),
     zero=st.integers(0, 3), recompute=st.sampled_from(["none", "selective", "full"]),
     attention=st.sampled_from(["flash", "eager"]), sequence_parallel=st.booleans(),
@@ -335,11 +335,11 @@ def test_a_higher_stage_never_holds_more(model: Architecture, ways: dict[str, An
 
 @given(st.integers(2, 64), st.sampled_from(list(OPTIMIZERS)), st.integers(1, 60))
 def test_a_higher_stage_never_holds_more_in_all(ranks: int, optimizer: str, layers: int) -> None:
-    """Where no layer is more than half of the model."""
-    parameters = model_of(layers * 2 * 10**6 + 10**6, 10**6, ranks)
+    """Where no layer is more than a quarter of the model."""
+    parameters = model_of(layers * 4 * 10**6, 10**6, ranks)
     sizes = []
     for zero in (0, 1, 2, 3):
-        found = states(parameters, Plan(named(optimizer), zero))  # type: ignore[arg-type]
+        found = states(parameters, Plan(named(optimizer), zero))
         sizes.append(found.weights + found.gradients + found.optimizer)
     assert sizes == sorted(sizes, reverse=True)
 

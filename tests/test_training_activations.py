@@ -138,7 +138,7 @@ def test_what_is_made_again_is_there_once() -> None:
 
 
 def test_a_single_layer_gains_nothing_from_recomputation() -> None:
-    sizes = {training(gpt(1), recompute=way, attention="eager").per_device.activations  # type: ignore[arg-type]
+    sizes = {training(gpt(1), recompute=way, attention="eager").per_device.activations
              for way in ("none", "selective", "full")}  # fmt: skip
     assert len(sizes) == 1
 
@@ -244,6 +244,63 @@ def test_features_of_attention(section: dict[str, Any], more: int) -> None:
         return lambda n: build({"d": 64, "v": 100, "c": 64, "n_heads": 4, "n_layers": n, "d_ff": 96, "attn": attn})
 
     assert a_layer(make(**section), 64, 1) - a_layer(make(), 64, 1) == 64 * more
+
+
+@pytest.mark.parametrize(
+    ("section", "more"),
+    [
+        ({"activation": "gelu"}, -2 * 96),  # u and its activation: no gate
+        ({"activation": "xielu"}, -2 * 96),
+        ({"mid_norm": {}}, 2 * 96),
+        ({"bias": ["up", "down"]}, 0),
+    ],
+)
+def test_features_of_mlps(section: dict[str, Any], more: int) -> None:
+    def make(**mlp: Any) -> Any:
+        return lambda n: build({"d": 64, "v": 100, "c": 64, "n_heads": 4, "n_layers": n, "mlp": {"d_ff": 96, **mlp}})
+
+    assert a_layer(make(**section), 64, 1) - a_layer(make(), 64, 1) == 64 * more
+
+
+@pytest.mark.parametrize(
+    ("section", "more"),
+    [
+        ({"weight_at": "input"}, 0),  # the weighted copies of the token in place of the plain ones
+        ({"d_latent": 40}, 2 * (40 + 40) + 2 * 4 * (40 - 64)),  # the latent before and after; its copies are narrower
+        ({"shared_gate": True}, 2 * (1 + 64)),  # the gate's number and what it multiplies
+        ({"router_scale": True}, 2 * 64),  # what the router reads is not what the experts read
+        ({"out_bias": True}, 0),
+        ({"selection_bias": True, "router": "sigmoid"}, 0),
+        ({"n_identity": 3}, 2 * 3),
+    ],
+)
+def test_features_of_experts(section: dict[str, Any], more: int) -> None:
+    assert a_layer(lambda n: mixture(n, **section), 64, 1) - a_layer(mixture, 64, 1) == 64 * more
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        ({"position": "learned"}, 0),  # only the sum is needed
+        ({"position": "sinusoidal"}, 0),
+        ({"embedding": {"norm": True}}, 2 * 64),  # what its norm reads
+        ({"embedding": {"width": 16}}, 2 * 16 + 2 * 16),  # the narrow row; the narrow input of the output
+        ({"embedding": {"scale": "sqrt(d)"}}, 0),
+        ({"softcap": 30.0, "logit_scale": 0.5}, 0),
+        ({"final_norm": False}, -2 * 64),
+        ({"layer_scalar": True}, 2 * 2 * 64),  # x before its factor, in both layers
+        # a table of 2 · 3 channels: the projection before its norm, and the sum; in both layers the gate's 3 before and
+        # after its activation, the output's 64 before its norm, and x once more
+        ({"per_layer_embedding": {"v": 100, "d": 3}}, 2 * 2 * 6 + 2 * 2 * (2 * 3 + 2 * 64)),
+        ({"mtp": 1}, 0),
+    ],
+)
+def test_features_of_the_whole_model(change: dict[str, Any], more: int) -> None:
+    def kept(**change: Any) -> int:
+        model = build({"d": 64, "v": 100, "c": 64, "n_heads": 4, "n_layers": 2, "d_ff": 96, **change})
+        return training(model, micro_batch=1).per_device.activations
+
+    assert kept(**change) - kept() == 64 * more
 
 
 def test_softcapped_scores_are_kept_beside_the_softmax() -> None:
