@@ -22,7 +22,7 @@ GPT2: dict[str, Any] = {
 N, TABLE = 124_439_808, 50257 * 768
 MIXTURE: dict[str, Any] = {
     "d": 64, "v": 100, "c": 64, "n_heads": 4, "d_ff": 96, "layers": "n*attn+moe", "moe": {"n_experts": 8, "top_k": 2},
-}
+}  # fmt: skip
 
 
 def layer(document: dict[str, Any] | None = None, **how: Any) -> int:

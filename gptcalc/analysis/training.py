@@ -97,7 +97,7 @@ class Training:
         elif format is None or format.packed != "none":
             raise InputError(
                 f"--dtype {self.dtype}: weights are trained in bf16, fp16 or fp32",
-                "with --lora they stay as they are, in any type", "usage",
+                "with --lora they stay as they are, in nf4, int8 and others", "usage",
             )  # fmt: skip
 
     # weights and states
@@ -295,7 +295,10 @@ class Training:
             f"overhead: {'as given' if self.overhead else 'none assumed (--overhead)'}",
         ]
         if self.plan.zero == 3:
-            found.append("weights and gradients: the largest layer whole beside one's own part, as DeepSpeed plans it")
+            found.append(
+                "weights and gradients: the largest matrix whole beside one's own part, as DeepSpeed plans it; FSDP "
+                "gathers what it wraps"
+            )
         if self.plan.offload != "none":
             found.append("host: DeepSpeed plans its buffers with host_planned, half as much again")
         return tuple(found)

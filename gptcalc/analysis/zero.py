@@ -8,8 +8,9 @@ Adam), stage 2 the gradients too, stage 3 the weights too (FSDP). The bytes are 
     stage 2   4 + 16/N a parameter: weights and gradients in 16 bits whole, gradients in fp32 and 12 of Adam divided
     stage 3   18/N a parameter, and 4 of the largest layer, whose weights and gradients are whole in 16 bits for a while
 
-A layer is there a module with weights of its own: a matrix or table with its bias. Gradients that are kept in 16 bits
-have no second, whole copy in stage 2 (the paper's 2 + 14/N). With one rank nothing is divided and nothing gathered.
+A layer is there a module with weights of its own: a matrix or table with its bias. FSDP gathers what it was told to
+wrap, often a whole block. Gradients that are kept in 16 bits have no second, whole copy in stage 2 (the paper's
+2 + 14/N). With one rank nothing is divided and nothing gathered.
 
 Offload to the host (ZeRO-Offload, arXiv:2101.06840) leaves of stage 2 the 16-bit weights, of stage 3 2/N and the
 largest layer; with the parameters gone too, the largest layer alone.
