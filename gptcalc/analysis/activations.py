@@ -87,7 +87,11 @@ def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
 
 def _is_core(line: Line) -> bool:
     """Whether a line is of attention's pairs of tokens."""
-    return "s" in line.statement.left.indices
+    return _is_of_pairs(line.statement.left)
+
+
+def _is_of_pairs(what: Reference) -> bool:
+    return {"t", "s"} <= set(what.indices)
 
 
 def saved_bytes(line: Line, work: Work) -> int:
@@ -106,7 +110,7 @@ def elements(line: Line, what: Reference, work: Work) -> int:
     indices = [(letter, line.scope[letter]) for letter in letters]
     sizes = local(indices, work.parallel)
     is_split = any(sizes[letter] < index.size for letter, index in indices)
-    tokens = work.tokens * (work.context if "s" in what.indices else 1)
+    tokens = work.tokens * (work.context if _is_of_pairs(what) else 1)
     if isinstance(line.condition, Chosen) and "e" in letters:
         parallel = work.parallel
         tokens = -(-tokens * line.condition.active * parallel.expert_tp // parallel.tp)
