@@ -130,6 +130,7 @@ class Norm(Strict, frozen=True, kw_only=True):
     bias: bool | None = None
     offset: Literal[0, 1] = 0
     eps: Positive = 1e-5
+    weight_at: Literal["output", "input"] = "output"  # the weight multiplies what comes out or what goes in
 
     def __post_init__(self) -> None:
         if self.bias is None:
@@ -140,10 +141,21 @@ class Norm(Strict, frozen=True, kw_only=True):
 
 class QKNorm(Norm, frozen=True, kw_only=True):
     """A norm of queries and keys: one weight a channel of the head (`head`), of all heads (`full`, taken over the
-    whole width) or of each head apart (`each`); before the rotation or after it."""
+    whole width) or of each head apart (`each`); before the rotation or after it.
+
+    at_read: keys are cached without it and normed where they are read, so that a layer that reuses another's keys
+    norms them with a weight of its own (Hunyuan-Large).
+    """
 
     over: Literal["head", "full", "each"] = "head"
     after_rope: bool = False
+    at_read: bool = False
+
+
+class OutNorm(Norm, frozen=True, kw_only=True):
+    """A norm of the heads' outputs, before a gate and the output projection: over all heads together or each apart."""
+
+    over: Literal["head", "full"] = "full"
 
 
 class Temperature(Strict, frozen=True, kw_only=True):
@@ -152,6 +164,14 @@ class Temperature(Strict, frozen=True, kw_only=True):
     floor: Positive
     scale: float
     shift: Literal[0, 1] = 1
+
+
+class ResidualGate(Strict, frozen=True, kw_only=True):
+    """A residual that mixes, channel by channel, instead of adding: x ← α·x + β·y with β = σ(w / temperature) and
+    α = √max((1 − β)(1 + β), eps), so that α² + β² = 1 (Muse Spark)."""
+
+    temperature: Positive = 1.0
+    eps: Positive = 1e-3
 
 
 NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
@@ -166,7 +186,14 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     section: str
     norm: Norm | None
     norm_at: NormAt = "pre"
+    post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual_scale: float = 1.0
+    residual_gate: ResidualGate | None = None
+
+    @property
+    def norm_behind(self) -> Norm | None:
+        """The norm of the output, or of the sum with the residual stream."""
+        return None if self.norm_at == "pre" else self.post_norm or self.norm
 
 
 AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
@@ -214,8 +241,9 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     clip: Positive | None = None  # q, k, v clamped to ±clip
     value_scale: float = 1.0
     temperature: Temperature | None = None
+    log_length: Size | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
     experts: AttentionExperts | None = None
-    out_norm: Norm | None = None  # a norm over all heads' outputs, before the output projection (BitNet)
+    out_norm: OutNorm | None = None
 
 
 class Indexer(Strict, frozen=True, kw_only=True):
@@ -250,6 +278,10 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     kv: KV | None = None
 
 
+#: where a gate is clamped to at most `clamp`, before its activation function or after it; what it gates lies in ±clamp
+ClampAt: TypeAlias = Literal["input", "output"]
+
+
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
@@ -257,6 +289,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     activation: ActivationName
     bias: tuple[MlpSite, ...] = ()
     clamp: Positive | None = None
+    clamp_at: ClampAt = "input"
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     sparsity: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
 
@@ -286,11 +319,16 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     groups: ExpertGroups | None = None
     bias: tuple[ExpertSite, ...] = ()
     clamp: Positive | None = None
+    clamp_at: ClampAt = "input"
+    shared_clamp: Positive | None = None  # another clamp for the shared experts
     d_latent: Size | None = None  # experts work in a projection of this width
+    latent_norm: Norm | None = None  # a norm of that projection
+    expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
     n_identity: Count = 0  # further experts that return their input, without weights
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     router_scale: bool = False  # learned scales: d on the router's normed input, one an expert (Gemma 4)
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
+    router_logit_scale: float = 1.0
     router_softcap: Positive | None = None
     jitter: float = 0.01  # sparsemixer's threshold
 
@@ -310,6 +348,7 @@ class Part(Strict, frozen=True, kw_only=True):
     units: tuple[Attention | LatentAttention | Mlp | Experts | Block, ...]
     norm: Norm | None = None
     out_norm: Norm | None = None
+    scale: float = 1.0  # factor of the sum of several units
 
 
 class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):

@@ -10,12 +10,33 @@ from gptcalc.architecture import (
     Experts,
     LongRope,
     Rope,
+    Sublayer,
     rotated,
 )
 from gptcalc.errors import InputError
 
 
+def check_sublayer(name: str, s: Sublayer) -> None:
+    if s.post_norm is not None and s.norm_at == "pre":
+        raise InputError(f"{name}.post_norm: norm_at is 'pre', so there is no norm behind")
+    if s.residual_gate is not None and s.norm_at == "post":
+        raise InputError(f"{name}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
+
+
+def check_parallel(s: Sublayer) -> None:
+    """What a sublayer must not have that shares its residual with others."""
+    if s.norm_at == "post":
+        raise InputError(f"{s.section}: norm_at 'post' needs a residual of its own, not a parallel one")
+    if s.residual_gate is not None:
+        raise InputError(f"{s.section}: residual_gate needs a residual of its own, not a parallel one")
+
+
 def check_attention(name: str, a: Attention) -> None:
+    check_sublayer(name, a)
+    if a.qk_norm is not None and a.qk_norm.at_read and not a.qk_norm.after_rope:
+        raise InputError(f"{name}.qk_norm.at_read: cached keys are rotated, so after_rope must be true")
+    if a.log_length == 1:
+        raise InputError(f"{name}.log_length: expected at least 2, found 1")
     if a.n_heads % a.n_kv_heads:
         raise InputError(f"{name}: n_heads = {a.n_heads} is not a multiple of n_kv_heads = {a.n_kv_heads}")
     if a.window is not None and a.chunk is not None:
@@ -59,6 +80,11 @@ def check_rope(name: str, rope: Rope, width: int) -> None:
 
 
 def check_experts(name: str, m: Experts) -> None:
+    check_sublayer(name, m)
+    if m.latent_norm is not None and m.d_latent is None:
+        raise InputError(f"{name}.latent_norm: the experts work at full width (d_latent)")
+    if m.shared_clamp is not None and not m.n_shared:
+        raise InputError(f"{name}.shared_clamp: there is no shared expert (n_shared)")
     choices = m.n_experts + m.n_identity
     if m.top_k > choices:
         raise InputError(f"{name}: top_k = {m.top_k} exceeds n_experts = {choices}")

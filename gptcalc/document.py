@@ -40,7 +40,7 @@ from gptcalc.architecture import (
     Strict,
     sublayers,
 )
-from gptcalc.constraints import check_attention, check_experts, check_rope
+from gptcalc.constraints import check_attention, check_experts, check_parallel, check_rope, check_sublayer
 from gptcalc.decoding import typed
 from gptcalc.errors import InputError, did_you_mean, printable
 
@@ -58,7 +58,7 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     scale: float | Literal["sqrt(d)"] = 1.0
     rows: Size | None = None
     offset: Count = 0
-    norm: bool = False
+    norm: bool | Norm = False
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):
@@ -88,6 +88,7 @@ class Document(Strict, frozen=True, kw_only=True):
     final_norm: bool = True
     parallel_norm: Literal["shared", "separate"] = "shared"
     parallel_out_norm: bool = False
+    parallel_scale: float = 1.0
     mlp: ActivationName | None = None
     bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
     softcap: Positive | None = None
@@ -161,7 +162,7 @@ class _Builder:
                 position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
                 rows=rows,
                 offset=doc.embedding.offset,
-                norm=self.norm if doc.embedding.norm else None,
+                norm=self.embedding_norm(),
             ),
             layers=layers,
             head=Head(
@@ -177,6 +178,13 @@ class _Builder:
             layer_scalar=doc.layer_scalar,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
+
+    def embedding_norm(self) -> Norm | None:
+        """A norm of its own, the model's, or none."""
+        norm = self.doc.embedding.norm
+        if isinstance(norm, Norm):
+            return norm
+        return self.norm if norm else None
 
     def check_top_level(self) -> None:
         """Keys that would be ignored silently are refused."""
@@ -217,15 +225,18 @@ class _Builder:
         return (self.part(names),)
 
     def part(self, names: tuple[str | expression.BlockNames, ...]) -> Part:
+        doc = self.doc
         units = tuple(self.unit(n) if isinstance(n, str) else self.block(n) for n in names)
         if len(units) == 1:
             return Part(units=units)
-        if self.doc.parallel_norm == "separate":
-            for unit in units:
-                if not isinstance(unit, Block) and unit.norm_at == "post":
-                    raise InputError(f"{unit.section}: norm_at 'post' needs a residual of its own, not a parallel one")
-            return Part(units=units, out_norm=self.norm if self.doc.parallel_out_norm else None)
-        return Part(units=tuple(_without_first_norm(u) for u in units), norm=self.norm)
+        for unit in units:
+            if not isinstance(unit, Block):
+                check_parallel(unit)
+        out_norm = self.norm if doc.parallel_out_norm else None
+        if doc.parallel_norm == "separate":
+            return Part(units=units, out_norm=out_norm, scale=doc.parallel_scale)
+        bare = tuple(_without_first_norm(u) for u in units)
+        return Part(units=bare, norm=self.norm, out_norm=out_norm, scale=doc.parallel_scale)
 
     def unit(self, name: str) -> Mixer:
         if name not in self.resolved:
@@ -348,6 +359,7 @@ class _Builder:
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
         keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
         mixer: LatentAttention = typed(keys, LatentAttention, name)
+        check_sublayer(name, mixer)
         if mixer.rope is not None:
             check_rope(name, mixer.rope, mixer.d_rope)
         if mixer.q_rank is None and {"q_a"} & set(mixer.bias):
@@ -367,6 +379,7 @@ class _Builder:
         default = ("gate", "up", "down") if "mlp" in self.biases() else ()
         keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ())
         mixer: Mlp = typed(keys, Mlp, name)
+        check_sublayer(name, mixer)
         return mixer
 
     def experts(self, name: str, keys: dict[str, Any]) -> Experts:

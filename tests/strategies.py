@@ -26,6 +26,7 @@ def norms(draw: st.DrawFn) -> Document:
     if weight:
         norm["bias"] = draw(st.booleans())
         norm["offset"] = draw(st.sampled_from([0, 1]))
+        maybe(draw, norm, "weight_at", st.just("input"), odds=6)
     norm["eps"] = draw(st.sampled_from([1e-5, 1e-6]))
     return norm
 
@@ -80,7 +81,8 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
     maybe(draw, section, "clip", st.just(2.0), odds=5)
     maybe(draw, section, "value_scale", st.just(0.7), odds=5)
     maybe(draw, section, "temperature", st.just({"floor": 4.0, "scale": 0.1}), odds=5)
-    maybe(draw, section, "out_norm", norms(), odds=6)
+    maybe(draw, section, "log_length", st.integers(2, 6), odds=6)
+    maybe(draw, section, "out_norm", out_norms(), odds=6)
     if draw(st.integers(1, 3)) == 1:
         section[draw(st.sampled_from(["window", "chunk"]))] = draw(st.integers(2, 6))
     if draw(st.integers(1, 6)) == 1 and "q_rank" not in section:
@@ -96,11 +98,19 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
 
 @st.composite
 def qk_norms(draw: st.DrawFn) -> Document:
-    return {
+    norm = {
         **draw(norms()),
         "over": draw(st.sampled_from(["head", "full", "each"])),
         "after_rope": draw(st.booleans()),
     }
+    if norm["after_rope"]:
+        maybe(draw, norm, "at_read", st.just(True))
+    return norm
+
+
+@st.composite
+def out_norms(draw: st.DrawFn) -> Document:
+    return {**draw(norms()), "over": draw(st.sampled_from(["head", "full"]))}
 
 
 @st.composite
@@ -136,6 +146,9 @@ def mlps(draw: st.DrawFn) -> Document:
     maybe(draw, section, "mid_norm", norms(), odds=6)
     if activation == "swiglu_oai":
         section["clamp"] = 7.0
+    else:
+        maybe(draw, section, "clamp", st.just(3.0), odds=6)
+        maybe(draw, section, "clamp_at", st.just("output"))
     return section
 
 
@@ -159,11 +172,18 @@ def mixtures(draw: st.DrawFn) -> Document:
     if section["top_k"] < n_experts:  # where all are chosen, a bias of the choice changes nothing
         maybe(draw, section, "selection_bias", st.just(True))
     maybe(draw, section, "route_scale", st.just(2.5))
+    maybe(draw, section, "router_logit_scale", st.just(0.4), odds=6)
+    maybe(draw, section, "clamp", st.just(3.0), odds=6)
+    maybe(draw, section, "clamp_at", st.just("output"))
     if draw(st.integers(1, 2)) == 1:
         section["n_shared"] = draw(st.integers(1, 2))
         maybe(draw, section, "d_shared", st.just(8))
         maybe(draw, section, "shared_gate", st.just(True))
+        maybe(draw, section, "shared_clamp", st.just(5.0), odds=6)
     maybe(draw, section, "d_latent", st.just(6), odds=5)
+    if "d_latent" in section:
+        maybe(draw, section, "latent_norm", norms())
+    maybe(draw, section, "expert_norm", norms(), odds=6)
     maybe(draw, section, "weight_at", st.just("input"), odds=5)
     maybe(draw, section, "out_bias", st.just(True), odds=6)
     return section
@@ -185,8 +205,8 @@ def documents(draw: st.DrawFn) -> Document:
     }
     pre = document["norm_at"] in ("pre", "sandwich")
     document["parallel_norm"] = draw(st.sampled_from(["shared", "separate"])) if pre else "separate"
-    if document["parallel_norm"] == "separate":
-        maybe(draw, document, "parallel_out_norm", st.just(True))
+    maybe(draw, document, "parallel_out_norm", st.just(True))
+    maybe(draw, document, "parallel_scale", st.just(0.7), odds=5)
     maybe(draw, document, "final_norm", st.just(False), odds=6)
     maybe(draw, document, "softcap", st.just(30.0), odds=5)
     maybe(draw, document, "logit_scale", st.just(0.5), odds=5)
@@ -196,7 +216,7 @@ def documents(draw: st.DrawFn) -> Document:
     embedding: Document = {}
     maybe(draw, embedding, "width", st.just(6), odds=6)
     maybe(draw, embedding, "scale", st.sampled_from([2.0, "sqrt(d)"]), odds=4)
-    maybe(draw, embedding, "norm", st.just(True), odds=6)
+    maybe(draw, embedding, "norm", st.one_of(st.just(True), norms()), odds=6)
     if position == "learned":
         maybe(draw, embedding, "offset", st.just(2))
         embedding["rows"] = document["c"] + embedding.get("offset", 0)
@@ -221,8 +241,14 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
     for kind in kinds:
         sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
+    gated = document["norm_at"] != "post" and draw(st.integers(1, 6)) == 1
+    for name in (*mixers, *kinds):
+        if document["norm_at"] != "pre":
+            maybe(draw, sections[name], "post_norm", norms(), odds=6)
+        if gated:
+            maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
-    if document["norm_at"] != "post":
+    if document["norm_at"] != "post" and not gated:
         shapes += ["{m}|{f}", "{m}+({f}|{f})", "{m}+({f}+{m}+{f})|{f}"]
     for k, mixer in enumerate(mixers):
         shape = draw(st.sampled_from(shapes))
@@ -249,7 +275,7 @@ def _fresh(base: Document, body: Document) -> Document:
     off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
     off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
-    off |= {"q_scale": 1.0, "kv_scale": 1.0}
+    off |= {"q_scale": 1.0, "kv_scale": 1.0, "log_length": None}
     if "d_head" in base:
         off["d_v"] = body["d_head"]
     return {**{key: value for key, value in off.items() if key in base}, **body}

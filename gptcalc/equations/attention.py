@@ -51,6 +51,10 @@ def attention(lines: Lines, a: Attention, dropout: bool) -> None:
         _, kv = head_indices(a)
         lines.read(f"K[{_ix('s', kv, 'a')}] = K of the last {a.kv.from_}")
         lines.read(f"V[{_ix('s', kv, 'w')}] = V of the last {a.kv.from_}")
+    if a.qk_norm is not None and a.qk_norm.at_read:
+        _, kv = head_indices(a)
+        keys = f"K[{_ix('s', kv, 'a')}]"
+        _qk_norm(lines, a.qk_norm, "k", keys, kv)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
 
@@ -82,6 +86,9 @@ def _queries(lines: Lines, a: Attention) -> None:
         whole = _ix("t", slot, q, "a")
         tau = f"1 + {a.temperature.scale:g}·ln(1 + ⌊(t + {a.temperature.shift})/{a.temperature.floor:g}⌋)"
         lines.pointwise(f"q[{whole}] = q[{whole}]·({tau})")
+    if a.log_length is not None:
+        whole = _ix("t", slot, q, "a")
+        lines.pointwise(f"q[{whole}] = q[{whole}]·max(1, ln(t)/ln({a.log_length}))")
 
 
 def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
@@ -112,15 +119,15 @@ def _position_and_norm(lines: Lines, a: Attention, name: str, where: str, heads:
     whole = f"{name}[{where}]"
     if a.clip is not None and name == "q":
         lines.pointwise(f"{whole} = clip({whole}, ±{a.clip:g})", saved=2)
-    before = a.qk_norm is not None and not a.qk_norm.after_rope
-    if a.qk_norm is not None and before:
-        _qk_norm(lines, a.qk_norm, name, whole, heads)
+    norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
+    if norm is not None and not norm.after_rope:
+        _qk_norm(lines, norm, name, whole, heads)
     if a.rope is not None:
         channels = rotated(a.rope, a.d_head)
         part = "" if channels == a.d_head else f", {channels} of {a.d_head} channels"
         lines.pointwise(f"{whole} = rotate({whole}, t{part})")
-    if a.qk_norm is not None and not before:
-        _qk_norm(lines, a.qk_norm, name, whole, heads)
+    if norm is not None and norm.after_rope:
+        _qk_norm(lines, norm, name, whole, heads)
 
 
 def _qk_norm(lines: Lines, norm: QKNorm, name: str, whole: str, heads: str) -> None:
@@ -150,14 +157,15 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
         lines.pointwise(f"μ[{here}] = keep(t,s)", pairs, saved=1)
         lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
     lines.sum(f"o[{out}] = Σ_s α[{here}]·V[{_ix('s', kv, 'w')}]", pairs, saved=2)
+    if a.out_norm is not None:
+        over = "w" if a.out_norm.over == "head" else _ix(q, "w")
+        norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)
     if a.gate is not None:
         gate = out if a.gate == "full" else _ix("t", slot, q)
         weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
         lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
         function = "σ" if a.gate_function == "sigmoid" else a.gate_function
         lines.pointwise(f"o[{out}] = {function}(γ_o[{gate}])·o[{out}]", saved=2)
-    if a.out_norm is not None:
-        norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", _ix(q, "w"), "out_norm", name="_o", saved=2)
 
 
 def _output(lines: Lines, a: Attention) -> None:

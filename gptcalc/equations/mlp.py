@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from gptcalc.architecture import ACTIVATIONS, Experts, Mlp
+from gptcalc.architecture import ACTIVATIONS, ClampAt, Experts, Mlp, Norm
 from gptcalc.equations.language import Chosen, Condition, Index, Lines, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -38,11 +38,28 @@ def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     return letters
 
 
+class Clamp(NamedTuple):
+    """How clamped values are written."""
+
+    limit: float | None
+    at: ClampAt
+
+    def both(self, value: str) -> str:
+        return value if self.limit is None else f"clip({value}, ±{self.limit:g})"
+
+    def gate(self, function: str, value: str) -> str:
+        if self.limit is None:
+            return f"{function}({value})"
+        if self.at == "input":
+            return f"{function}(min({value}, {self.limit:g}))"
+        return f"min({function}({value}), {self.limit:g})"
+
+
 def mlp(lines: Lines, m: Mlp) -> None:
     """n[t,i] → y[t,i]."""
     keys = {"gate": "gate", "up": "up", "down": "down"}
     norm = m.mid_norm
-    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys)
+    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys, clamp=Clamp(m.clamp, m.clamp_at))
     if m.activation == "xielu":
         lines.pointwise("xielu's slopes α_p[], α_n[]", α_p="alpha_p", α_n="alpha_n")
     if norm is not None:
@@ -54,24 +71,27 @@ def mlp(lines: Lines, m: Mlp) -> None:
 def _feed_forward(
     lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
+    clamp: Clamp | None = None,
 ) -> None:  # fmt: skip
     """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own.
 
     `kept` is false where h is weighted before it is multiplied: the backward pass makes it again from what is kept.
     """
     function, gated = ACTIVATIONS[activation]
+    clamp = clamp or Clamp(None, "input")
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
     marks: dict[str, Any] = {"W_U": keys["up"], "b_U": keys["up"] + ".bias"}
     text = f"u[{here}] = Σ_{i} {source}·W_U[{expert}{i},{f}]{plus(f'b_U[{expert}{f}]', 'up' in bias)}"
     if not gated:
         lines.sum(text, condition, 2, component, **marks)
-        lines.pointwise(f"h[{here}] = {function}(u[{here}])", condition, 2 * kept, component)
+        lines.pointwise(f"h[{here}] = {function}({clamp.both(f'u[{here}]')})", condition, 2 * kept, component)
         return
     gate = f"g[{here}] = Σ_{i} {source}·W_G[{expert}{i},{f}]{plus(f'b_G[{expert}{f}]', 'gate' in bias)}"
     lines.sum(gate, condition, 2, component, W_G=keys["gate"], b_G=keys["gate"] + ".bias")
     lines.sum(text, condition, 2, component, **marks)
-    lines.pointwise(f"h[{here}] = {function}(g[{here}])·u[{here}]", condition, 2 * kept, component)
+    gate, up = clamp.gate(function, f"g[{here}]"), clamp.both(f"u[{here}]")
+    lines.pointwise(f"h[{here}] = {gate}·{up}", condition, 2 * kept, component)
 
 
 def experts(lines: Lines, m: Experts) -> None:
@@ -82,6 +102,8 @@ def experts(lines: Lines, m: Experts) -> None:
     if m.d_latent is not None:
         lines.sum("ν[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
         source, width = "ν[t,l]", "l"
+        if m.latent_norm is not None:
+            norm_line(lines, m.latent_norm, source, source, "l", "latent_norm", name="_l", saved=2)
     if m.weight_at == "input":
         lines.pointwise(f"a[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
         source = f"a[t,e,{width}]"
@@ -105,6 +127,8 @@ def _router(lines: Lines, m: Experts) -> None:
         source = "ν_R[t,i]"
     bias = plus("b_R[q]", "router" in m.bias)
     lines.sum(f"ρ[t,q] = Σ_i {source}·W_R[i,q]{bias}", None, 2, router, W_R="router", b_R="router.bias")
+    if m.router_logit_scale != 1.0:
+        lines.pointwise(f"ρ[t,q] = {m.router_logit_scale:g}·ρ[t,q]", component=router)
     score = f"{m.router}_q(ρ[t,q])"
     by = " + b_S[q]" if m.selection_bias else ""
     where = f", {m.groups.top_k} of {m.groups.n} groups first" if m.groups is not None else ""
@@ -121,7 +145,12 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     i = width
     keys = {"gate": "gate", "up": "up"}
     weigh = "" if m.weight_at == "input" else "π[t,e]·"
-    _feed_forward(lines, "f", source, m.activation, m.bias, keys, "e,", chosen, kept=not weigh)
+    clamp = Clamp(m.clamp, m.clamp_at)
+    normed = m.expert_norm is not None
+    _feed_forward(lines, "f", source, m.activation, m.bias, keys, "e,", chosen, kept=not weigh or normed, clamp=clamp)
+    if m.expert_norm is not None:
+        _normed_experts(lines, m, m.expert_norm, i, weigh, chosen)
+        return
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     if weigh:
         lines.pointwise("h[t,e,f] = π[t,e]·h[t,e,f]", chosen, saved=2)
@@ -132,12 +161,25 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     )  # fmt: skip
 
 
+def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, chosen: Chosen) -> None:
+    """Each expert's output normed, then weighted and summed."""
+    bias = plus(f"b_D[e,{i}]", "down" in m.bias)
+    each = f"φ[t,e,{i}]"
+    lines.sum(
+        f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D="down", b_D="down.bias"
+    )
+    norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
+    target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
+    lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.d_latent is not None else 0)
+
+
 def _shared(lines: Lines, m: Experts) -> None:
     """Experts that every token passes; side by side they are one dense layer of their joint width."""
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name)
+    clamp = Clamp(m.shared_clamp or m.clamp, m.clamp_at)
+    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name, clamp=clamp)
     out = plus("b_D[i]", bool(bias))
     lines.sum(
         f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 2 * m.shared_gate, name,

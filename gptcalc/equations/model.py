@@ -292,8 +292,11 @@ class _Prefixes:
         end = self.model.lines(shared.prefix, "norm")
         if part.out_norm is not None:
             end.pointwise("Δ[t,i] = the sum of the parallel outputs")
+            if part.scale != 1.0:
+                end.pointwise(f"Δ[t,i] = {part.scale:g}·Δ[t,i]")
             norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
-        end.pointwise("x[t,i] = x[t,i] + the parallel outputs", saved=2)
+        scale = "" if part.scale == 1.0 or part.out_norm is not None else f"{part.scale:g}·"
+        end.pointwise(f"x[t,i] = x[t,i] + {scale}the parallel outputs", saved=2)
         self.out.extend(end.lines)
 
     def sublayer(self, mixer: Mixer, target: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Norm, Sublayer
-from gptcalc.equations.language import Lines
+from gptcalc.architecture import Norm, ResidualGate, Sublayer
+from gptcalc.equations.language import Condition, Lines
 
 
 def norm_line(
@@ -18,19 +18,22 @@ def norm_line(
     weight: str = "",
     name: str = "",
     saved: int = 0,
+    condition: Condition | None = None,
 ) -> None:
     """target = norm(source)·γ + β, the mean taken over the index `over`; γ has the indices `weight` (default: over)."""
     weight = weight or over
     gamma, beta = f"γ{name}", f"β{name}"
-    text = f"{target} = {norm.kind}_{over[-1]}({source})"
     keys: dict[str, Any] = {}
+    factor = ""
     if norm.weight:
-        text += f"·(1 + {gamma}[{weight}])" if norm.offset else f"·{gamma}[{weight}]"
+        factor = f"·(1 + {gamma}[{weight}])" if norm.offset else f"·{gamma}[{weight}]"
         keys[gamma] = f"{key}.weight"
-        if norm.bias:
-            text += f" + {beta}[{weight}]"
-            keys[beta] = f"{key}.bias"
-    lines.pointwise(text, saved=saved, **keys)
+    inside, outside = (factor, "") if norm.weight_at == "input" else ("", factor)
+    text = f"{target} = {norm.kind}_{over[-1]}({source}{inside}){outside}"
+    if norm.bias:
+        text += f" + {beta}[{weight}]"
+        keys[beta] = f"{key}.bias"
+    lines.pointwise(text, condition, saved=saved, **keys)
 
 
 def enter(lines: Lines, sublayer: Sublayer) -> None:
@@ -46,12 +49,15 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x") ->
 
     In a parallel part the target is that unit's share of the sum, not x.
     """
-    norm, at = sublayer.norm, sublayer.norm_at
+    norm, at = sublayer.norm_behind, sublayer.norm_at
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
         norm_line(norms_of(lines), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
     scale = "" if sublayer.residual_scale == 1.0 else f"{sublayer.residual_scale:g}·"
+    if sublayer.residual_gate is not None:
+        _mix(_Under(lines, "other"), sublayer.residual_gate, scale)
+        return
     before = "x[t,i] + " if target == "x" else ""
     lines.pointwise(f"{target}[t,i] = {before}{scale}y[t,i]", saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
@@ -64,13 +70,20 @@ def drop(lines: Lines, what: str) -> None:
     lines.pointwise(f"{what} = dropout({what}, m[t,i])")
 
 
-class _Norms(Lines):
-    """The same lines, under the component norm."""
+def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
+    """The stream and the output, mixed with weights whose squares sum to 1."""
+    lines.pointwise(f"β_x[i] = σ(w_x[i]/{gate.temperature:g})", w_x="residual_gate")
+    lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {gate.eps:g})")
+    lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
 
-    def __init__(self, lines: Lines) -> None:
-        super().__init__(lines.prefix, "norm", lines.scope)
+
+class _Under(Lines):
+    """The same lines, under another component."""
+
+    def __init__(self, lines: Lines, component: str) -> None:
+        super().__init__(lines.prefix, component, lines.scope)
         self.lines = lines.lines
 
 
 def norms_of(lines: Lines) -> Lines:
-    return _Norms(lines)
+    return _Under(lines, "norm")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gptcalc.architecture import Attention, Norm, QKNorm
+from gptcalc.architecture import Attention, Norm, OutNorm, QKNorm
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.norms import normed, softmax
@@ -28,11 +28,11 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     q = _queries(a, x, w, step)  # (B, T, n_heads, h)
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, n_heads, c)
+    if a.out_norm is not None:
+        o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
         o = gated(o, x, a.gate, w, step, softplus if a.gate_function == "softplus" else sigmoid)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
-    if a.out_norm is not None:
-        flat = normed(flat, a.out_norm, w.at("out_norm"))
     return step.linear(flat, w, "out", d, "out" in a.bias)
 
 
@@ -44,6 +44,13 @@ def _queries(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         x = normed(x, a.norm or Norm(), w.at("q_a_norm"))
         name = "q_b"
     return step.linear(x, w, name, a.n_heads * a.d_head, bias).reshape(*x.shape[:2], a.n_heads, a.d_head)
+
+
+def _out_normed(norm: OutNorm, o: Array, w: Weights) -> Array:
+    """The heads' outputs (B, T, n_heads, c), normed together or each apart."""
+    if norm.over == "head":
+        return normed(o, norm, w)
+    return normed(o.reshape(*o.shape[:2], o.shape[2] * o.shape[3]), norm, w).reshape(*o.shape)
 
 
 def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
@@ -58,7 +65,10 @@ def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Arr
     step.shared[a.section] = held
     n = step.needed(a.window, a.chunk)
     k, v = held["k"], held["v"]
-    return k[:, :, max(k.shape[2] - n, 0) :], v[:, :, max(v.shape[2] - n, 0) :]
+    k, v = k[:, :, max(k.shape[2] - n, 0) :], v[:, :, max(v.shape[2] - n, 0) :]
+    if a.qk_norm is not None and a.qk_norm.at_read:
+        k = _heads_normed(a.qk_norm, k.swapaxes(1, 2), w.at("k_norm")).swapaxes(1, 2)
+    return k, v
 
 
 def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
@@ -69,7 +79,8 @@ def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple
         v = k  # the raw projection: K is normed and rotated below, V is not
     else:
         v = step.linear(x, w, "v", a.n_kv_heads * a.d_v, "v" in a.bias).reshape(*heads, a.d_v)
-    k = _normed_and_rotated(a, k, w.at("k_norm"), step)
+    late = a.qk_norm is not None and a.qk_norm.at_read
+    k = _normed_and_rotated(a, k, None if late else a.qk_norm, w.at("k_norm"), step)
     if a.v_norm is not None:
         v = normed(v, a.v_norm, w.at("v_norm"))
     v = _clipped(a, v)
@@ -80,15 +91,16 @@ def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple
 
 def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
     """Queries normed, rotated and scaled: (B, T, n_heads, h)."""
-    q = _normed_and_rotated(a, q, w.at("q_norm"), step)
+    q = _normed_and_rotated(a, q, a.qk_norm, w.at("q_norm"), step)
     if a.temperature is not None:
         q = q * step.temperature(a.temperature)
+    if a.log_length is not None:
+        q = q * step.log_growth(a.log_length)
     return q * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_head))
 
 
-def _normed_and_rotated(a: Attention, x: Array, w: Weights, step: Step) -> Array:
+def _normed_and_rotated(a: Attention, x: Array, norm: QKNorm | None, w: Weights, step: Step) -> Array:
     """Queries or keys (B, T, heads, h) after the norm, the clamp and the rotation, in the order that `a` says."""
-    norm = a.qk_norm
     if norm is not None and not norm.after_rope:
         x = _heads_normed(norm, x, w)
     x = _clipped(a, x)

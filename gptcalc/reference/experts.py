@@ -25,6 +25,8 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     d = x.shape[-1]
     index, weight = route(m, x, stream, w, step)  # (B, T, k) each
     inner = x if m.d_latent is None else step.linear(x, w, "latent_down", m.d_latent)  # (B, T, e)
+    if m.latent_norm is not None:
+        inner = normed(inner, m.latent_norm, w.at("latent_norm"))
     y = _in_pieces(m, inner, index, weight, w, step)  # (B, T, e)
     if m.d_latent is not None:
         y = step.linear(y, w, "latent_up", d)
@@ -48,6 +50,8 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
         x = normed(stream, Norm(weight=False, eps=(m.norm or Norm()).eps), w.at("router_norm"))
         x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
     logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
+    if m.router_logit_scale != 1.0:
+        logits = logits * m.router_logit_scale
     logits = softcapped(logits, m.router_softcap)
     if m.router == "sparsemixer":
         index, weight = _sparsemixer(logits, m.top_k, m.jitter)
@@ -152,8 +156,10 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
 
     gate = project(each, "gate", e, m.d_ff) if ACTIVATIONS[m.activation].gated else None
     up = project(each, "up", e, m.d_ff)
-    y = project(combined(m.activation, gate, up, m.clamp, w), "down", m.d_ff, e)
+    y = project(combined(m.activation, gate, up, m.clamp, m.clamp_at, w), "down", m.d_ff, e)
     y = y.reshape(*index.shape, e)  # (B, T, k, e)
+    if m.expert_norm is not None:
+        y = normed(y, m.expert_norm, w.at("expert_norm"))
     if m.n_identity:
         y = np.where((index >= m.n_experts)[..., None], x[:, :, None, :], y)
     if m.weight_at == "output":
@@ -165,7 +171,15 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
 def _shared(m: Experts, x: Array, w: Weights, step: Step) -> Array:
     """The expert that every token passes through: (B, T, d)."""
     bias = tuple(site for site in ("gate", "up", "down") if "shared" in m.bias)
-    dense = Mlp(section=m.section, norm=None, d_ff=m.d_shared, activation=m.activation, bias=bias, clamp=m.clamp)  # type: ignore[arg-type]
+    dense = Mlp(
+        section=m.section,
+        norm=None,
+        d_ff=m.d_shared,
+        activation=m.activation,
+        bias=bias,  # type: ignore[arg-type]
+        clamp=m.shared_clamp or m.clamp,
+        clamp_at=m.clamp_at,
+    )
     y = mlp(dense, x, w.at("shared"), step)
     if m.shared_gate:
         y = y * sigmoid(step.linear(x, w, "shared_gate", 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import ACTIVATIONS, Mlp
+from gptcalc.architecture import ACTIVATIONS, ClampAt, Mlp
 from gptcalc.reference.activations import activate, sigmoid, sparsified, xielu
 from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
@@ -20,16 +20,16 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step) -> Array:
     up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)
-    inner = combined(m.activation, gate, up, m.clamp, w)
+    inner = combined(m.activation, gate, up, m.clamp, m.clamp_at, w)
     if m.mid_norm is not None:
         inner = normed(inner, m.mid_norm, w.at("mid_norm"))
     return step.linear(inner, w, "down", x.shape[-1], "down" in m.bias)
 
 
-def combined(name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights) -> Array:
+def combined(name: str, gate: Array | None, up: Array, clamp: float | None, clamp_at: ClampAt, w: Weights) -> Array:
     """The nonlinearity of a feed-forward layer, from one projection or two, all of one shape."""
     if clamp is not None:
-        gate = None if gate is None else np.minimum(gate, clamp)
+        gate = np.minimum(gate, clamp) if gate is not None and clamp_at == "input" else gate
         up = np.minimum(np.maximum(up, -clamp), clamp)
     function, _ = ACTIVATIONS[name]
     if function == "xielu":
@@ -39,5 +39,7 @@ def combined(name: str, gate: Array | None, up: Array, clamp: float | None, w: W
     if function == "silu_oai":
         return gate * sigmoid(gate * 1.702) * (up + 1.0)
     y = activate(function, gate)
+    if clamp is not None and clamp_at == "output":
+        y = np.minimum(y, clamp)
     y *= up
     return y

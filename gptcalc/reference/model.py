@@ -30,9 +30,10 @@ from gptcalc.architecture import (
     Norm,
     Part,
     PerLayerEmbedding,
+    ResidualGate,
 )
 from gptcalc.errors import InputError
-from gptcalc.reference.activations import activate, softcapped
+from gptcalc.reference.activations import activate, sigmoid, softcapped
 from gptcalc.reference.attention import attention
 from gptcalc.reference.cache import Cache
 from gptcalc.reference.experts import experts
@@ -244,9 +245,11 @@ class BlockRun:
             else:
                 if unit.norm_at == "post":
                     raise InputError(f"{unit.section}: norm_at post needs a residual of its own, not a parallel one")
-                y = self.branch(unit, x, read)
+                y, _ = self.branch(unit, x, read)
             sum_of_units = y if sum_of_units is None else sum_of_units + y
         assert sum_of_units is not None
+        if part.scale != 1.0:
+            sum_of_units = sum_of_units * part.scale
         if part.out_norm is not None:
             sum_of_units = normed(sum_of_units, part.out_norm, w.at("out_norm"))
         self.step.tally.added(f"{self.w.prefix}residual", x, sum_of_units)
@@ -254,21 +257,19 @@ class BlockRun:
 
     def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
         """The stream after a sublayer with a residual of its own."""
-        if mixer.norm_at != "post":
-            y = self.branch(mixer, x, read)
-            self.step.tally.added(f"{self.step.place}residual", x, y)
-            return x + y
-        y, w = self.mix(mixer, read, x)
+        y, w = self.branch(mixer, x, read)
         self.step.tally.added(f"{self.step.place}residual", x, y)
-        y = x + (y if mixer.residual_scale == 1.0 else y * mixer.residual_scale)
-        return y if mixer.norm is None else normed(y, mixer.norm, w.at("post_norm"))
+        if mixer.residual_gate is not None:
+            return mixed(mixer.residual_gate, x, y, w)
+        behind = mixer.norm_behind if mixer.norm_at == "post" else None
+        return x + y if behind is None else normed(x + y, behind, w.at("post_norm"))
 
-    def branch(self, mixer: Mixer, x: Array, read: Array) -> Array:
-        """What a sublayer adds to the stream x, given what it reads."""
+    def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
+        """What a sublayer adds to the stream x, given what it reads, and its weights."""
         y, w = self.mix(mixer, read, x)
-        if mixer.norm is not None and mixer.norm_at in ("output", "sandwich"):
-            y = normed(y, mixer.norm, w.at("post_norm"))
-        return y if mixer.residual_scale == 1.0 else y * mixer.residual_scale
+        if mixer.norm_behind is not None and mixer.norm_at != "post":
+            y = normed(y, mixer.norm_behind, w.at("post_norm"))
+        return y if mixer.residual_scale == 1.0 else y * mixer.residual_scale, w
 
     def mix(self, mixer: Mixer, read: Array, stream: Array) -> tuple[Array, Weights]:
         """The sublayer's function after the norm in front, and its weights."""
@@ -295,6 +296,14 @@ class BlockRun:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich"):
             return read
         return normed(read, mixer.norm, w.at("norm"))
+
+
+def mixed(gate: ResidualGate, x: Array, y: Array, w: Weights) -> Array:
+    """The stream x and a sublayer's output y, channel by channel, in shares whose squares sum to 1."""
+    share = sigmoid(w("residual_gate", x.shape[-1]) * (1 / gate.temperature))
+    rest: Array = np.sqrt(np.maximum((1.0 - share) * (1.0 + share), gate.eps))
+    both: Array = x * rest + y * share
+    return both
 
 
 def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, w: Weights, step: Step) -> Array:

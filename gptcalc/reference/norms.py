@@ -14,6 +14,11 @@ from gptcalc.reference.tally import Array
 def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
     """x scaled to unit size over its last axis, times a learned weight of `shape` (default: that axis alone)."""
     shape = shape or x.shape[-1:]
+    factor = None
+    if spec.weight:
+        factor = w("weight", *shape) + 1.0 if spec.offset else w("weight", *shape)
+    if factor is not None and spec.weight_at == "input":
+        x = x * factor
     match spec.kind:
         case "layernorm":
             x = x - x.mean(axis=-1, keepdims=True)
@@ -22,9 +27,8 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
         case _:
             assert_never(spec.kind)
     y: Array = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + spec.eps)
-    if spec.weight:
-        weight = w("weight", *shape)
-        y *= weight + 1.0 if spec.offset else weight
+    if factor is not None and spec.weight_at == "output":
+        y *= factor
     if spec.bias:
         y += w("bias", *shape)
     return y

@@ -146,6 +146,7 @@ class _Shrinking:
             chunk=a.chunk and CHUNK,
             q_rank=a.q_rank and self.size("q_rank", a.q_rank, least=5),
             temperature=a.temperature and replace(a.temperature, floor=3.0),
+            log_length=a.log_length and WINDOW,
             experts=experts,
         )
 

@@ -63,6 +63,11 @@ class Step:
         factor: Array = (np.log(steps + 1.0) * t.scale + 1.0).astype(self.dtype)[:, None, None]
         return factor
 
+    def log_growth(self, length: int) -> Array:
+        """ln(position) / ln(length) beyond `length`, 1 before: (T, 1, 1)."""
+        factor: Array = (np.log(np.maximum(self.positions, length)) * (1 / math.log(length))).astype(self.dtype)
+        return factor[:, None, None]
+
     def reach(self, window: int | None, chunk: int | None) -> int:
         """How many positions back from the newest, itself included, the newest token sees."""
         if chunk is not None:
