@@ -220,6 +220,7 @@ def shared_layers(fields: Fields) -> str:
 
 HUNYUAN_LARGE = HUNYUAN_MOE.but(
     document={
+        "d_head": optional("head_dim"),
         "layers": Hole(shared_layers),
         "attn": {"qk_norm": when("use_qk_norm", {"over": "head", "after_rope": True})},
         "reuse": {"like": "attn", "kv": {"from": "attn"}},

@@ -358,6 +358,15 @@ HUNYUAN_MOE = HUNYUAN.but(
             "n_shared": one_of_all("num_shared_expert", default=1),
         },
     },
+    only={
+        "use_mixed_mlp_moe": True,
+        "use_mla": False,
+        "group_limited_greedy": False,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.0,
+        "moe_layer_num_skipped": 0,
+    },
+    irrelevant=("moe_drop_tokens", "moe_random_routing_dropped_token"),
     names={**EXPERT_NAMES, **in_layers(PREFIX, {"moe.router": "mlp.gate.wg", **shared_experts("mlp.shared_mlp")})},
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, layernorm, number, sites, size, when
+from gptcalc.sources.huggingface.reader import Fields, Hole, layernorm, number, optional, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, fused, in_layers
 
@@ -132,9 +132,16 @@ EXAONE4 = LLAMA.but(
 ERNIE = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": when("use_bias", ["attn", "mlp"])})
 
 HUNYUAN = LLAMA.but(
-    document={"attn": {"qk_norm": {"over": "head", "after_rope": True}}},
+    document={
+        "d_head": optional("head_dim", "attention_head_dim"),
+        "attn": {"qk_norm": {"over": "head", "after_rope": True}},
+    },
+    only={"use_qk_norm": True, "norm_type": ("rms", "hf_rms"), "use_rotary_pos_emb": True},
+    # the factor stands there whether or not layers share keys and values, which use_cla decides
+    irrelevant=("cla_share_factor", "org_vocab_size", "add_classification_head", "class_num", "pool_type", "dense_list",
+                "pad_id", "im_newline_id", "mask_init_id", "text_start_id", "text_end_id"),
     names=in_layers(PREFIX, {"attn.q_norm": "self_attn.query_layernorm", "attn.k_norm": "self_attn.key_layernorm"}),
-)
+)  # fmt: skip
 
 
 def depth_scale(fields: Fields) -> float | None:
