@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptcalc.analysis.cache import KVCache, kv, pools, types
-from gptcalc.analysis.engines import Engine, page_bytes
+from gptcalc.analysis.engines import Engine, held, page_bytes
+from gptcalc.analysis.sharding import Layout
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
-from gptcalc.equations import equations
+from gptcalc.equations import Equations, Index, Line, Pairs, Stage, equations
 from gptcalc.errors import InputError
 
 MIB, GIB = 2**20, 2**30
@@ -105,8 +106,7 @@ def test_gemma_4_31b() -> None:
          "local": {"like": "attn", "window": 32, "n_kv_heads": 16, "d_head": 256}}
     )  # fmt: skip
     assert kv(model, context=1).bytes == 901_120
-    held = pools(equations(model), types("bf16"))
-    assert 60 * page_bytes(held) == 16 * 983_040  # pages of 16 tokens
+    assert 60 * page_bytes(pools(equations(model), types("bf16"))) == 16 * 983_040  # pages of 16 tokens
 
 
 def test_mistral_7b() -> None:
@@ -156,6 +156,29 @@ def test_latent_and_expanded(form: Any, per_token: int) -> None:
     found = kv(DEEPSEEK, context=10, mla_cache=form)
     assert found.bytes_per_token == per_token
     assert found.bytes == 10 * per_token
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def test_states_do_not_grow() -> None:
+    """A store line of the pool `state` is kept in the states' type, one of `conv` like keys; neither is per token."""
+    scope = {"h": Index("n_heads", 4, "tp"), "a": Index("d_head", 8)}
+    lines = (
+        Line("H[h,a] = h[t,h,a]", "store", "recurrent", scope, {}, pool="state"),
+        Line("Γ[h] = c[t,h]", "store", "recurrent", scope, {}, pool="conv"),
+        Line("K[s,h] = k[s,h]", "store", "attention", scope, {}, pool="kv", kept=Pairs()),
+    )
+    model = Equations((Stage("mixer", 3, lines, "layers"),), {})
+    found = {pool.kind: (pool.bytes, pool.grows) for pool in pools(model, types("bf16", "fp32"))}
+    assert found == {"state": (4 * 8 * 4, False), "conv": (4 * 2, False), "full": (4 * 2, True)}
+    for engine in ENGINES:
+        parts = held(engine, pools(model, types("bf16")), 256)
+        assert {part.pool.kind: part.bytes for part in parts} == {
+            "state": 3 * 128, "conv": 3 * 8, "full": 3 * 8 * 256
+        }  # fmt: skip
+    split = {pool.kind: pool.bytes for pool in pools(model, types("bf16"), Layout(tp=4))}
+    assert split == {"state": 8 * 4, "conv": 2, "full": 2}
 
 
 # --- engines ----------------------------------------------------------------------------------------------------------

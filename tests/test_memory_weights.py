@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gptcalc.analysis import gguf, weights
 from gptcalc.analysis.sharding import Layout
 from gptcalc.analysis.weights import Weights, total
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
 
@@ -142,6 +144,45 @@ def test_gguf_rows_that_blocks_do_not_divide() -> None:
     assert found["attn.q"] == {"q5_0": 8}
     assert found["embedding.token"] == {"q8_0": 1}
     assert found["mlp.down"] == {"fp16": 8}
+
+
+def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[str, str], int]:
+    """The types of V and of down projections by going through all layers, as llama.cpp does."""
+    traits = gguf.traits(model)
+    layers = [
+        [key for mixer in sublayers(block) for key in (["v"] if isinstance(mixer, Attention) else ["down"])]
+        for block in model.blocks()
+    ]
+    values = sum(key == "v" for keys in layers for key in keys)
+    seen = {"v": 0, "down": 0}
+    found: dict[tuple[str, str], int] = {}
+    for layer, keys in enumerate(layers):
+        for key in keys:
+            i = layer if key == "down" and traits.n_experts > 1 else seen[key]
+            seen[key] += 1
+            if start <= layer < stop:
+                n = values if key == "v" else model.n_layers
+                name = gguf.tensor_type(mix, key, 256, traits, i, n).name
+                found[key, name] = found.get((key, name), 0) + 1
+    return found
+
+
+@given(
+    st.sampled_from(["n*attn+mlp", "2*attn+mlp n*attn+moe", "n*[2*attn+mlp attn+moe]", "3*attn n*[attn+mlp+mlp mlp]",
+                     "n*[attn+moe 3*[attn mlp]] 1*attn+mlp", "1*[4*[attn+mlp mlp]] n*attn"]),
+    st.integers(9, 90), st.sampled_from(sorted(gguf.MIXES)), st.data(),
+)  # fmt: skip
+def test_types_by_layer_are_those_walked(layers: str, n_layers: int, mix: str, data: st.DataObject) -> None:
+    model = build({"d": 256, "v": 256, "c": 8, "n_heads": 4, "n_kv_heads": 2, "n_layers": n_layers, "d_ff": 256,
+                   "layers": layers, **({"moe": {"n_experts": 4, "top_k": 1}} if "moe" in layers else {})})  # fmt: skip
+    start = data.draw(st.integers(0, n_layers))
+    stop = data.draw(st.integers(start, n_layers))
+    found: dict[tuple[str, str], int] = {}
+    for share in Weights(model, mix, Layout()).layers(start, stop):
+        role = gguf.role(share.row.name)
+        if role in gguf.BY_LAYER:
+            found[role, share.row.type] = found.get((role, share.row.type), 0) + share.row.count
+    assert found == walked(model, mix, start, stop)
 
 
 @pytest.mark.parametrize(

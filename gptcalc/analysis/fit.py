@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gptcalc.analysis.training import Training
 
 #: beyond this nothing grows any more: the answer is "any"
-UNBOUNDED = 2**48
+UNBOUNDED = 2**160
 
 
 class Fit(Struct, frozen=True, kw_only=True):

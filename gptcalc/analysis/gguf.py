@@ -8,10 +8,20 @@ Falcon, and files in which one matrix holds Q, K and V.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, LatentAttention, sublayers
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    AttentionExperts,
+    Block,
+    Experts,
+    LatentAttention,
+    Repeat,
+    sublayers,
+)
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, DType
 
 Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 = (GGML[name] for name in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0"))
@@ -145,25 +155,69 @@ def _down(mix: str, i: int, n: int) -> DType:
     return MIXES[mix]
 
 
-class Place(NamedTuple):
-    """One tensor of a layer whose type depends on where it stands: the i-th of n of its role."""
+class Progression(NamedTuple):
+    """A tensor of a block that is repeated: its repetition r is in layer `layer` + r · `layer_step`, and is the
+    (`i` + r · `i_step`)-th of its role."""
 
-    layer: int
+    block: Block
     key: str
+    layer: int
+    layer_step: int
     i: int
-    n: int
+    i_step: int
+    times: int
+
+    def between(self, start: int, stop: int) -> range:
+        """The repetitions in these layers."""
+        first = max(-(-(start - self.layer) // self.layer_step), 0)
+        return range(first, max(min(-(-(stop - self.layer) // self.layer_step), self.times), first))
 
 
-def places(layers: list[list[str]], model: Traits) -> Iterator[Place]:
-    """Where the tensors in BY_LAYER stand, given their keys layer by layer.
+def progressions(architecture: Architecture, keys: Mapping[Block, Sequence[str]], model: Traits) -> list[Progression]:
+    """Where the tensors in BY_LAYER stand, without listing every layer.
 
     V is counted; the down projections are counted in dense models and go by their layer where there are experts.
     """
-    values = sum(role(key) == "v" for keys in layers for key in keys)
-    seen = {"v": 0, "down": 0}
-    for layer, keys in enumerate(layers):
-        for key in keys:
-            kind = role(key)
-            i = layer if kind == "down" and model.n_experts > 1 else seen[kind]
-            yield Place(layer, key, i, values if kind == "v" else model.n_layers)
-            seen[kind] += 1
+    found = []
+    layer, seen = 0, dict.fromkeys(BY_LAYER, 0)
+    for body, times in _runs(architecture.layers):
+        roles = [role(key) for block in body for key in keys[block]]
+        own = dict(seen)
+        for offset, block in enumerate(body, layer):
+            for key in keys[block]:
+                kind = role(key)
+                by_layer = kind == "down" and model.n_experts > 1
+                i, step = (offset, len(body)) if by_layer else (own[kind], roles.count(kind))
+                found.append(Progression(block, key, offset, len(body), i, step, times))
+                own[kind] += 1
+        layer += len(body) * times
+        seen = {kind: n + times * roles.count(kind) for kind, n in seen.items()}
+    return found
+
+
+def _runs(items: Iterable[Block | Repeat]) -> Iterator[tuple[list[Block], int]]:
+    """The layers as sequences of blocks, each with how often it is repeated."""
+    for item in items:
+        if isinstance(item, Block):
+            yield [item], 1
+        elif item.count == 1:
+            yield from _runs(item.body)
+        else:
+            yield [block for body, times in _runs(item.body) for _ in range(times) for block in body], item.count
+
+
+def kinds(mix: str, place: Progression, repetitions: range, n: int, model: Traits) -> Iterator[tuple[DType, int, int]]:
+    """The types that a repeated tensor gets: each with an i that has it and how many do.
+
+    Between the places where a rule begins or ends, the type depends on i by its remainder by 3 only (`more_bits`).
+    """
+    edges = {repetitions.start, repetitions.stop}
+    for edge in (2, 4, n // 16, n // 8, 7 * n // 8):
+        at = -(-(edge - place.i) // place.i_step)
+        if at in repetitions:
+            edges.add(at)
+    ordered = sorted(edges)
+    for low, high in pairwise(ordered):
+        for first in range(low, min(low + 3, high)):
+            i = place.i + first * place.i_step
+            yield tensor_type(mix, role(place.key), 256, model, i, n), i, len(range(first, high, 3))

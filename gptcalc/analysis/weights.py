@@ -61,6 +61,11 @@ class Weights:
             block: [e for e in entries if e.stage.name == name] for block, name in names.items()
         }
         self.of_stage = {kind: [e for e in entries if e.stage.kind == kind] for kind in ("embedding", "output")}
+        keys = {
+            block: [k for e in own if _is_matrix(e) and gguf.role(k := e.tensor.weight.key) in gguf.BY_LAYER]
+            for block, own in self.of_block.items()
+        }
+        self.places = gguf.progressions(architecture, keys, self.traits) if self.format is None else []
         self.has_experts = any(e.tensor.weight.component == "experts" and _is_matrix(e) for e in entries)
 
     def stage(self, number: int) -> list[Share]:
@@ -91,19 +96,16 @@ class Weights:
 
     def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[tuple[int, int], int]]:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
-        blocks = list(self.architecture.blocks())
-        keys = {
-            block: [k for e in entries if _is_matrix(e) and gguf.role(k := e.tensor.weight.key) in gguf.BY_LAYER]
-            for block, entries in self.of_block.items()
-        }
         found: dict[tuple[Block, str], dict[tuple[int, int], int]] = {}
         first: dict[tuple[str, DType], tuple[int, int]] = {}
-        for place in gguf.places([keys[block] for block in blocks], self.traits):
-            if start <= place.layer < stop:
-                type_ = gguf.tensor_type(self.dtype, gguf.role(place.key), 256, self.traits, place.i, place.n)
-                where = first.setdefault((gguf.role(place.key), type_), (place.i, place.n))
-                counts = found.setdefault((blocks[place.layer], place.key), {})
-                counts[where] = counts.get(where, 0) + 1
+        values = sum(place.times for place in self.places if gguf.role(place.key) == "v")
+        for place in self.places:
+            role = gguf.role(place.key)
+            n = values if role == "v" else self.traits.n_layers
+            for type_, i, times in gguf.kinds(self.dtype, place, place.between(start, stop), n, self.traits):
+                where = first.setdefault((role, type_), (i, n))
+                counts = found.setdefault((place.block, place.key), {})
+                counts[where] = counts.get(where, 0) + times
         return found
 
     def share(self, entry: Entry, times: int, i: int = 0, n: int = 1, copy: bool = False) -> Share:

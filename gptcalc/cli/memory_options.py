@@ -119,6 +119,8 @@ def capacity(budget: int | None, device: str | None, utilization: Fraction | Non
     if (budget is None) == (device is None):
         problem = "both --budget and --device" if budget is not None else "neither --budget nor --device"
         raise InputError(problem, "give --budget 24GiB or --device rtx-4090", "usage")
+    if budget == 0:
+        raise InputError("--budget: no memory at all", "write 24GiB or 80GB", "usage")
     if budget is not None:
         return Capacity(budget, utilization or Fraction(1), units.short_bytes(budget))
     from gptcalc.sources import devices

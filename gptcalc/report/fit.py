@@ -17,7 +17,7 @@ MOST = (Column("figure", ""), Column("most", "", "text"))
 def view(found: Fit, where: str) -> View:
     """The answer, what is needed, the most that fits, and what would have to give."""
     sizes = [(NAMES.get(p, p), n, n) for p in PARTS if (n := getattr(found.per_device, p))]
-    main = Table(PIECES, [*sizes, ("in all", found.needed, found.needed)], whole=found.budget)
+    main = Table(PIECES, [*sizes, ("in all", found.needed, found.needed)], whole=max(found.budget, 1))
     parts: list[Table | str] = [answer(found, where), main, Table(MOST, most(found), heading=False)]
     if not found.fits:
         parts.append(Table(MOST, changes(found), title="what would do, one at a time", heading=False))
