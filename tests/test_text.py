@@ -122,12 +122,16 @@ def test_whatever_the_simple_reader_accepts_it_reads_right(data: st.DataObject) 
 
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-SCALARS = st.none() | st.booleans() | st.integers(-(10**12), 10**12) | FLOATS | st.text()
-KEYS = st.text(min_size=1)
-DOCUMENTS = st.dictionaries(KEYS, st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner)))
+SCALARS = st.none() | st.booleans() | st.integers(-(10**12), 10**12) | FLOATS | st.text(max_size=12)
+KEYS = st.text(min_size=1, max_size=8)
+NESTED = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=6
+)
+DOCUMENTS = st.dictionaries(KEYS, NESTED, max_size=4)
+LONG_LISTS = st.dictionaries(KEYS, st.lists(st.text(min_size=30)), max_size=2)
 
 
-@given(DOCUMENTS)
+@given(DOCUMENTS | LONG_LISTS)
 def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
     found = text.parse_yaml(preset.dump(document))
     assert typed(found or {}) == typed(document)
