@@ -85,7 +85,7 @@ class Document(Strict, frozen=True, kw_only=True):
     rope: Rope | None = None
     norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
     norm_at: NormAt = "pre"
-    final_norm: bool = True
+    final_norm: bool | Norm = True
     parallel_norm: Literal["shared", "separate"] = "shared"
     parallel_out_norm: bool = False
     parallel_scale: float = 1.0
@@ -162,12 +162,12 @@ class _Builder:
                 position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
                 rows=rows,
                 offset=doc.embedding.offset,
-                norm=self.embedding_norm(),
+                norm=self.chosen_norm(doc.embedding.norm),
             ),
             layers=layers,
             head=Head(
                 tying=doc.tying,
-                norm=self.norm if doc.final_norm else None,
+                norm=self.chosen_norm(doc.final_norm),
                 bias="head" in self.biases(),
                 scale=doc.logit_scale,
                 softcap=doc.softcap,
@@ -179,12 +179,11 @@ class _Builder:
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
 
-    def embedding_norm(self) -> Norm | None:
+    def chosen_norm(self, choice: bool | Norm) -> Norm | None:
         """A norm of its own, the model's, or none."""
-        norm = self.doc.embedding.norm
-        if isinstance(norm, Norm):
-            return norm
-        return self.norm if norm else None
+        if isinstance(choice, Norm):
+            return choice
+        return self.norm if choice else None
 
     def check_top_level(self) -> None:
         """Keys that would be ignored silently are refused."""

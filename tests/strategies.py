@@ -207,7 +207,7 @@ def documents(draw: st.DrawFn) -> Document:
     document["parallel_norm"] = draw(st.sampled_from(["shared", "separate"])) if pre else "separate"
     maybe(draw, document, "parallel_out_norm", st.just(True))
     maybe(draw, document, "parallel_scale", st.just(0.7), odds=5)
-    maybe(draw, document, "final_norm", st.just(False), odds=6)
+    maybe(draw, document, "final_norm", st.one_of(st.just(False), norms()), odds=6)
     maybe(draw, document, "softcap", st.just(30.0), odds=5)
     maybe(draw, document, "logit_scale", st.just(0.5), odds=5)
     maybe(draw, document, "residual_scale", st.just(0.6), odds=5)
