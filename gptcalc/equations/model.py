@@ -272,13 +272,16 @@ class _Prefixes:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return kind if self.counts[kind] == 1 else f"{kind}{self.counts[kind]}"
 
-    def parts(self, block: Block) -> None:
+    def parts(self, block: Block, given: bool = False) -> None:
+        """`given`: what the first part reads is normed already."""
         for part in block.parts:
-            self.part(part)
+            self.part(part, given)
+            given = False
 
-    def part(self, part: Part) -> None:
+    def part(self, part: Part, given: bool) -> None:
+        given = given or part.norm is not None
         if len(part.units) == 1 and isinstance(part.units[0], Sublayer):
-            self.sublayer(part.units[0], "x")
+            self.sublayer(part.units[0], "x", given)
             return
         shared = self.model.lines(self.prefix("parallel"), "norm")
         if part.norm is not None:
@@ -286,9 +289,9 @@ class _Prefixes:
         self.out.extend(shared.lines)
         for unit in part.units:
             if isinstance(unit, Block):
-                self.parts(unit)
+                self.parts(unit, given)
             else:
-                self.sublayer(unit, "Δ")
+                self.sublayer(unit, "Δ", given)
         end = self.model.lines(shared.prefix, "norm")
         if part.out_norm is not None:
             end.pointwise("Δ[t,i] = the sum of the parallel outputs")
@@ -299,9 +302,9 @@ class _Prefixes:
         end.pointwise(f"x[t,i] = x[t,i] + {scale}the parallel outputs", saved=2)
         self.out.extend(end.lines)
 
-    def sublayer(self, mixer: Mixer, target: str) -> None:
+    def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
         lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], self.model.scope(mixer))
-        enter(lines, mixer)
+        enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
         leave(lines, mixer, self.dropout, target)
         self.out.extend(lines.lines)

@@ -36,11 +36,14 @@ def norm_line(
     lines.pointwise(text, condition, saved=saved, **keys)
 
 
-def enter(lines: Lines, sublayer: Sublayer) -> None:
-    """n: what the sublayer reads, the residual stream x, normed where the norm stands in front."""
+def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
+    """n: what the sublayer reads, the residual stream x, normed where the norm stands in front.
+
+    `given`: a norm shared with parallel units has made n already.
+    """
     if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich"):
         norm_line(norms_of(lines), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
-    elif sublayer.norm_at in ("post", "output"):
+    elif not given:
         lines.pointwise("n[t,i] = x[t,i]")
 
 
