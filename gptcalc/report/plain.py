@@ -12,6 +12,7 @@ from unicodedata import combining, east_asian_width
 from gptcalc.report.table import Cells, Table, cells
 
 GAP = "  "
+EMPTY = ("", "–")
 BOLD, DIM, BLUE, RESET = "\x1b[1m", "\x1b[2m", "\x1b[34m", "\x1b[0m"
 
 
@@ -41,7 +42,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
         if width is not None and _width(columns) > width:
             columns = [column for column in columns if column.role != role]
     if width is not None and _width(columns) > width:
-        return "\n".join([*title, *_records(columns, table.heading)])
+        return "\n".join([*title, *_records(columns, table.heading, width)])
     return "\n".join([*title, *_lines(columns, table.heading, colour)])
 
 
@@ -68,16 +69,24 @@ def _lines(columns: list[Cells], heading: bool, colour: bool) -> list[str]:
     return lines
 
 
-def _records(columns: list[Cells], heading: bool) -> list[str]:
-    """One field a line, for what is too wide for the terminal."""
+def _records(columns: list[Cells], heading: bool, width: int) -> list[str]:
+    """For what is too wide for the terminal: each row's first field, and the others that say something below it."""
     first, *rest = columns
-    names = [column.title if heading else "" for column in rest]
-    indent = max(map(displayed, names), default=0)
     lines = []
     for row, text in enumerate(first.texts):
-        lines.append(text)
-        lines += [f"{GAP}{_padded(name, indent, False)}{GAP if name else ''}{column.texts[row]}".rstrip()
-                  for name, column in zip(names, rest, strict=True)]  # fmt: skip
+        fields = [f"{c.title} {c.texts[row]}" if heading else c.texts[row] for c in rest if c.texts[row] not in EMPTY]
+        lines += [text, *_packed(fields, width)]
+    return lines
+
+
+def _packed(fields: list[str], width: int) -> list[str]:
+    """As many fields on a line as fit, each whole."""
+    lines: list[str] = []
+    for field in fields:
+        if lines and displayed(lines[-1] + GAP + field) <= width:
+            lines[-1] += GAP + field
+        else:
+            lines.append(GAP + field)
     return lines
 
 
