@@ -97,8 +97,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "qk-norm left out",
         "equations.attention",
-        "if a.qk_norm is not None and before",
-        "if False",
+        "if norm is not None and not norm.after_rope:",
+        "if False:",
         "qwen3-30b-a3b total",
     ),
     (

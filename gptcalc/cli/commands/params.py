@@ -8,7 +8,6 @@ import typer
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why
-from gptcalc.errors import InputError, printable
 
 
 def command(
@@ -42,10 +41,6 @@ def _counted(path: str) -> Answer:
     from gptcalc.report.checkpoint import counted
     from gptcalc.sources.checkpoint import header
 
-    if path.endswith(".gguf"):
-        raise InputError(
-            f"{printable(path, 200)}: GGUF files are not read", "name the model's config.json", "unsupported"
-        )
     found = header(path)
     counts = counted(path, found)
     return Answer(counts, show("checkpoint", counts), found.notes)
