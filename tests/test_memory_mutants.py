@@ -1,0 +1,148 @@
+"""Tests of memory must be seen to fail: deliberate errors, each noticed by a number from elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis import cache, fit, memory, weights
+from gptcalc.analysis.fit import largest
+from gptcalc.analysis.sharding import layout
+from gptcalc.document import build
+from gptcalc.errors import InputError
+from tests.mutation import mutate
+from tests.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
+from tests.test_memory_cache import DEEPSEEK, GPT_OSS, alternating, decoder
+from tests.test_memory_weights import DEEPSEEK_V3, LLAMA_31_8B
+from tests.test_memory_weights import GPT_OSS as GPT_OSS_MODEL
+
+MIB, GIB = 2**20, 2**30
+HYBRID = alternating(24, 8, 64, 128, GPT_OSS)
+OSS_20B = build({**GPT_OSS_MODEL, "n_layers": 24, "moe": {"n_experts": 32, "top_k": 4, "d_ff": 2880}})
+
+
+def kv(model: Any, context: int, **how: Any) -> int:
+    return cache.kv(model, context=context, **how).bytes
+
+
+def refused(model: Any, **ways: int) -> bool:
+    try:
+        memory.memory(model, parallel=layout(model, **ways))
+    except InputError:
+        return True
+    return False
+
+
+def figures() -> dict[str, Any]:
+    """Every figure anew."""
+    on_16 = memory.memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=16))
+    stages = memory.memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
+    experts = memory.memory(build(MIXTRAL), parallel=layout(build(MIXTRAL), tp=8, ep=2))
+    ranks = memory.memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
+    found = fit.fit(LLAMA_3_8B, capacity=20 * GIB, context=8192, advice=False)
+    v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", layout(LLAMA_3_8B))
+    return {
+        "q4_k_m": weights.total(LLAMA_31_8B, "q4_k_m"),
+        "q3_k_m bits": round(weights.total(LLAMA_31_8B, "q3_k_m") * 8 / 8_030_261_248, 4),
+        "q2_k bits": round(weights.total(LLAMA_31_8B, "q2_k") * 8 / 8_030_261_248, 4),
+        "q8_0": weights.total(LLAMA_31_8B, "q8_0"),
+        "k_b": next(s.row.bytes for s in v3.stage(0) if s.row.name == "attn.k_b"),
+        "mxfp4": weights.total(OSS_20B, "mxfp4"),
+        "nf4": weights.total(LLAMA_31_8B, "nf4-double"),
+        "q8_0 cache": kv(DEEPSEEK, 32768, kv_dtype="q8_0", engine="llama.cpp"),
+        "llama.cpp window": kv(HYBRID, 131072, engine="llama.cpp"),
+        "llama.cpp mistral": kv(decoder(32, 8, 128, attn={"window": 4096}), 32768, engine="llama.cpp"),
+        "vllm pages": largest(lambda n: kv(decoder(48, 4, 128), n, engine="vllm") <= int(3.1803 * GIB)),
+        "vllm window": kv(HYBRID, 131072, engine="vllm"),
+        "vllm padding": kv(alternating(62, 16, 128, 1024, "n*[5*local+mlp attn+mlp]"), 131072, engine="vllm"),
+        "transformers window": kv(HYBRID, 1000, engine="transformers"),
+        "heads on 16": on_16.per_device.kv,
+        "norms on 16": {row.name: row.bytes for row in on_16.replicated}["norms"],
+        "28 heads on 8": refused(build({"d": 3584, "v": 8, "c": 8, "n_heads": 28, "n_kv_heads": 4, "n_layers": 1,
+                                        "d_ff": 8}), tp=8),
+        "stages": stages.per_device.weights,
+        "experts": experts.pieces["weights.experts"],
+        "ranks": ranks.per_device.kv,
+        "pass": memory.memory(LLAMA_3_8B, batch=3, context=1000).per_device.activations,
+        "pass of experts": memory.memory(build(MIXTRAL), context=100).per_device.activations,
+        "max_context": found.max_context,
+        "max_batch": found.max_batch,
+    }  # fmt: skip
+
+
+#: what it must be; the working stands in the tests of each
+RIGHT: dict[str, Any] = {
+    "q4_k_m": 4_912_898_048,
+    "q3_k_m bits": 3.9960,
+    "q2_k bits": 3.1593,
+    "q8_0": 8_532_934_656,
+    "k_b": int(5.5 * MIB),
+    "mxfp4": 9_555_148_800 + 597_196_800 + 2 * 1_804_459_584,
+    "nf4": 2 * 1_050_939_392 + 3_489_660_928 + 109_051_904 + 4 * 425_984 + 224 * 4 * (16 + 257),
+    "q8_0 cache": int(1166.625 * MIB),
+    "llama.cpp window": 3090 * MIB,
+    "llama.cpp mistral": 4 * GIB,
+    "vllm pages": 34_736,
+    "vllm window": 12 * 32_768 * (137 + 8192),
+    "vllm padding": 10 * 131_072 * (6 * 193 + 8192),
+    "transformers window": 12 * 2048 * (127 + 1000),
+    "heads on 16": 80 * 2 * 128 * 2 * 1000,
+    "norms on 16": 15 * 2 * 161 * 8192,
+    "28 heads on 8": True,
+    "stages": 2 * (11 * 218_112_000 + 525_336_576),
+    "experts": 2 * 32 * 4 * 3 * 4096 * 14336 // 4,
+    "ranks": 2 * 1000 * 131_072,
+    "pass": 2 * 3000 * 36_864,
+    "pass of experts": 2 * 100 * (2 * 4096 + 2 * 2 * 14336 + 8),
+    "max_context": (20 * GIB - 16_060_522_496) // 204_800,
+    "max_batch": (20 * GIB - 16_060_522_496) // (8192 * 204_800),
+}
+
+MUTANTS = [
+    ("gguf", "i < n // 8 or i >=", "i < n // 16 or i >=", "q4_k_m"),
+    ("gguf", "or i >= 7 * n // 8", "", "q4_k_m"),
+    ("gguf", "else Q6_K", "else default", "q4_k_m"),  # the output like the rest
+    ("gguf", "Q5_K if i < n // 16 else Q4_K", "Q4_K", "q3_k_m bits"),
+    ("gguf", "Q4_K if model.heads_per_kv_head >= 4 else Q3_K", "Q3_K", "q2_k bits"),
+    ("weights", "return FP32\n        return gguf", "return BF16\n        return gguf", "q8_0"),  # norms in 16 bits
+    ("weights", 'endswith(".k_b")', 'endswith(".none")', "k_b"),
+    ("weights", 'component in ("embedding", "output", "router")', 'component in ("embedding", "router")', "nf4"),
+    ("weights", 'return component == "experts"', "return True", "mxfp4"),  # attention in 4 bits as well
+    ("dtypes", "if self.nested:", "if False:", "nf4"),
+    ("dtypes", "-(-elements // self.block) * self.block_bytes", "elements * self.block_bytes // self.block - 1",
+     "q8_0 cache"),
+    ("engines", "pool.limit + chunk), CELLS", "pool.limit), CELLS", "llama.cpp window"),
+    ("engines", "pool.limit is not None and any(other.limit is None for other in pools)", "pool.limit is not None",
+     "llama.cpp mistral"),
+    ("engines", "pool.limit - 1 + chunk, context) // block) + 1", "pool.limit - 1 + chunk, context) // block)",
+     "vllm window"),
+    ("engines", "    if padding:", "    if False:", "vllm padding"),
+    ("engines", "pool.limit - 1)", "pool.limit)", "transformers window"),
+    ("sharding", "taken = min(rest, index.size)", "taken = 1", "heads on 16"),
+    ("sharding", "if index.size % taken or rest % taken:", "if False:", "28 heads on 8"),
+    ("sharding", "pp - 1 - left <= stage < pp - 1", "stage >= pp - left", "stages"),
+    ("sharding", "return min(self.tp, self.tp * self.dp // self.ep)", "return self.tp", "experts"),
+    ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
+    ("live", "made <= at <= value.last", "made == at", "pass"),
+    ("live", "n = chosen.active", "n = chosen.total", "pass of experts"),
+    ("memory", "share.row.total for share in self.shares", "share.row.bytes for share in self.shares", "stages"),
+    ("memory", "within - share.whole.total", "within", "norms on 16"),
+    ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),
+]  # fmt: skip
+
+
+def test_clean_code_is_right() -> None:
+    assert figures() == RIGHT
+
+
+@pytest.mark.parametrize(("module", "old", "new", "notices"), MUTANTS, ids=lambda text: text[:40])
+def test_mutant_is_noticed(module: str, old: str, new: str, notices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "gptcalc.dtypes" if module == "dtypes" else f"gptcalc.analysis.{module}"
+    mutate(importlib.import_module(place), old, new, monkeypatch)
+    try:
+        found = figures()
+    except Exception:
+        return
+    assert found[notices] != RIGHT[notices]
