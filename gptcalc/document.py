@@ -414,7 +414,7 @@ def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:
 
 
 def _gated(name: str, activation: Any) -> bool:
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         hint = did_you_mean(str(activation), ACTIVATIONS)
         raise InputError(f"{name}.activation: unknown activation {printable(str(activation))!r}", hint, "unknown")
     return ACTIVATIONS[activation].gated
