@@ -123,6 +123,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dots1": ROUTED,
     "grok-1": {**PLAIN, "num_experts": 4, "num_selected_experts": 2},
+    "grok-2": {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
     "hunyuan": {**PLAIN, "num_experts": 4, "moe_topk": 2, "num_shared_expert": 1},
     "nemotron-nas": {**PLAIN, "block_configs": [NAS_BLOCK, NAS_BLOCK]},
     "step3_text": {

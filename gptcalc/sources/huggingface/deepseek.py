@@ -97,6 +97,12 @@ DEEPSEEK_V3 = DEEPSEEK_V2.but(
 #: relatives whose first layer is dense where the config doesn't say more
 FIRST_DENSE = DEEPSEEK_V3.but(defaults={"first_k_dense_replace": 1})
 
+#: with a norm behind the experts
+AXK1 = FIRST_DENSE.but(
+    document={"moe": {**SIGMOID, "norm_at": "sandwich"}},
+    names=in_layers(PREFIX, {"moe.post_norm": "post_mlp_layernorm"}),
+)
+
 # --- sparse attention -------------------------------------------------------------------------------------------------
 
 INDEX_NAMES = in_layers(
@@ -133,6 +139,12 @@ DEEPSEEK_V32 = DEEPSEEK_V3.but(
     names=INDEX_NAMES,
 )
 
+
+def modules(fields: Fields) -> int:
+    """Multi-token-prediction modules; each chooses its keys itself, whatever the last layer does."""
+    return fields.size("num_nextn_predict_layers", "num_mtp_layers", least=0) or 0
+
+
 _glm_index = index(pairing=when("indexer_rope_interleave", "adjacent", "half"))
 
 GLM_MOE_DSA = DEEPSEEK_V32.but(
@@ -140,6 +152,7 @@ GLM_MOE_DSA = DEEPSEEK_V32.but(
         "layers": stack(listed("indexer_types", {"full": "mla", "shared": "follower"}, own_choice), SPARSE),
         "mla": {**LATENT, "index": _glm_index},
         "follower": {"like": "mla", "index": {**_glm_index, "shared": True}},
+        "mtp": {"n": Hole(modules), "block": "mla+moe"},
     },
     defaults={"indexer_rope_interleave": True},
     irrelevant=("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern", "index_share_for_mtp_iteration"),
@@ -259,7 +272,7 @@ READERS = {
     "deepseek_v32": DEEPSEEK_V32,
     "glm_moe_dsa": GLM_MOE_DSA,
     "glm4_moe_lite": FIRST_DENSE,
-    "axk1": FIRST_DENSE,
+    "axk1": AXK1,
     "sarvam_mla": FIRST_DENSE,
     "mistral4": MISTRAL4,
     "youtu": YOUTU,

@@ -208,8 +208,6 @@ def shared_layers(fields: Fields) -> str:
     group = fields.size("cla_share_factor") or 1
     if not fields.flag("use_cla") or group == 1:
         return "n*attn+moe"
-    if fields.flag("use_qk_norm"):
-        raise fields.unsupported("use_cla", "reused keys that each layer norms anew are not supported yet")
     n = fields.needed("num_hidden_layers")
     if n > MOST_LISTED:
         raise InputError(
@@ -222,13 +220,14 @@ HUNYUAN_LARGE = HUNYUAN_MOE.but(
     document={
         "d_head": optional("head_dim"),
         "layers": Hole(shared_layers),
-        "attn": {"qk_norm": when("use_qk_norm", {"over": "head", "after_rope": True})},
+        "attn": {"qk_norm": when("use_qk_norm", {"over": "head", "after_rope": True, "at_read": flag("use_cla")})},
         "reuse": {"like": "attn", "kv": {"from": "attn"}},
         "moe": {
             "n_experts": one_of_all("num_experts"),
             "top_k": one_of_all("moe_topk"),
             "d_ff": one_of_all("moe_intermediate_size"),
             "n_shared": when("use_mixed_mlp_moe", one_of_all("num_shared_expert", default=1)),
+            "normalize": Hole(lambda fields: one_of_all("moe_topk").read(fields) != 1),
         },
     },
     defaults={**PLAIN, "rms_norm_eps": 1e-5, "moe_topk": 1, "use_qk_norm": False},
@@ -319,6 +318,16 @@ _grok: Names = in_layers(
     },
 )
 
+
+def grok_rope(fields: Fields) -> dict[str, Any]:
+    """YaRN written in fields of the config itself, without a rescaling of scores."""
+    factor = fields.number("scaling_factor")
+    words = {"beta_fast": fields.number("beta_fast"), "beta_slow": fields.number("beta_slow")}
+    original = fields.size("original_max_position_embeddings")
+    scaling = {"kind": "yarn", "factor": factor, "original": original, "attention_factor": 1.0, **words}
+    return {"theta": fields.number("rope_theta"), "scaling": scaling if factor else None}
+
+
 GROK1 = MIXTRAL.but(
     document={
         "norm_at": "sandwich",
@@ -338,6 +347,42 @@ GROK1 = MIXTRAL.but(
     names=_grok,
 )
 
+#: an MLP beside the experts, one norm before and one behind both
+GROK2 = GROK1.but(
+    document={
+        "layers": "n*attn+mlp|moe",
+        "d_ff": size("intermediate_size"),
+        "parallel_out_norm": True,
+        "parallel_scale": 0.5**0.5,
+        "rope": Hole(grok_rope),
+        "softcap": number("final_logit_softcapping"),
+        "attn": {"softcap": number("attn_logit_softcapping"), "log_length": optional("attn_temperature_len")},
+        "mlp": {"activation": "geglu_tanh", "norm": "none"},
+        "moe": {
+            "activation": "geglu_tanh",
+            "norm": "none",
+            "n_experts": size("num_local_experts", "num_experts"),
+            "top_k": size("num_experts_per_tok"),
+            "d_ff": size("moe_intermediate_size"),
+            "normalize": False,
+            "router_softcap": number("router_logit_softcapping"),
+        },
+    },
+    defaults={"tie_word_embeddings": False},
+    only={"residual_moe": True, "sliding_window_size": -1, "global_attn_every_n": 1, "rope_type": "original",
+          "extrapolation_factor": 1.0, "attn_factor": 1.0},
+    names=in_layers(
+        PREFIX,
+        {
+            "parallel.norm": "pre_moe_norm",
+            "parallel.out_norm": "post_moe_norm",
+            "mlp.gate": "mlp.gate_proj",
+            "mlp.up": "mlp.up_proj",
+            "mlp.down": "mlp.down_proj",
+        },
+    ),
+)  # fmt: skip
+
 READERS: dict[str, Reader] = {
     "internlm": INTERNLM,
     "internlm2": INTERNLM2,
@@ -350,5 +395,6 @@ READERS: dict[str, Reader] = {
     "hunyuan": HUNYUAN_LARGE,
     "nemotron-nas": NEMOTRON_NAS,
     "grok-1": GROK1,
+    "grok-2": GROK2,
     "Yi": LLAMA.but(like="llama"),
 }

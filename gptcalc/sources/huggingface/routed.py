@@ -3,9 +3,19 @@ experts beside."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.deepseek import DENSE_OR_SPARSE, EXPERTS, MTP_NAMES, SHARED_NAMES, SIGMOID, SPARSE
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.deepseek import (
+    DENSE_OR_SPARSE,
+    EXPERTS,
+    MTP_NAMES,
+    SHARED_NAMES,
+    SIGMOID,
+    SPARSE,
+    modules,
+)
 from gptcalc.sources.huggingface.gemma import query_scale
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, groups, shared_experts
@@ -255,15 +265,46 @@ def sliding_heads(fields: Fields) -> int | None:
     return fields.size("num_sliding_attention_heads") or inner.size("num_attention_heads")
 
 
-def clamps(*names: str) -> Hole:
-    """Clamps of some layers' activations change no count. A note says that they are left out."""
+def limits(name: str, fields: Fields, n: int) -> list[float]:
+    """One clamp a layer, 0 where there is none."""
+    values = [0.0 if value is None else value for value in (fields.items(name) or [0.0] * n)[:n]]
+    if len(values) != n or any(isinstance(v, bool) or not isinstance(v, (int, float)) or v < 0 for v in values):
+        raise InputError(f"{fields.within}{name}: expected {n} numbers from 0 on")
+    return values
 
-    def read(fields: Fields) -> None:
-        for name in names:
-            if any(fields.items(name) or []):
-                fields.notes.append(f"{fields.within}{name}: the clamps of single layers are left out")
 
-    return Hole(read)
+def clamped(units: Units) -> Units:
+    """The layers whose experts have clamps stand apart; all of them must have the same."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        kinds = [units] * n if isinstance(units, str) else units(fields, n)
+        pairs = list(zip(*(limits(name, fields, n) for name in LIMITS), strict=True))
+        some = {pair for pair in pairs if any(pair)}
+        if len(some) > 1 or any(any(pair) and kind != "moe" for pair, kind in zip(pairs, kinds, strict=True)):
+            raise fields.unsupported(LIMITS[0], "clamps of dense layers, or of several strengths, are not understood")
+        return ["clamped" if any(pair) else kind for pair, kind in zip(pairs, kinds, strict=True)]
+
+    return read
+
+
+LIMITS = ("swiglu_limits", "swiglu_limits_shared")
+
+
+def limit(name: str) -> Hole:
+    """The clamp of the layers that have one."""
+    return Hole(lambda fields: max((value or 0 for value in fields.items(name) or []), default=0) or None)
+
+
+def module(fields: Fields) -> str | None:
+    """The block of a multi-token-prediction module: the entries behind the model's own in the lists of layers."""
+    n = fields.needed("num_hidden_layers")
+    kinds = (fields.items("layer_types") or [])[n:] or fields.items("mtp_layer_types") or []
+    inner = (fields.items("mlp_layer_types") or [])[n:] or fields.items("mtp_mlp_layer_types") or ["dense"]
+    if not kinds:
+        return None
+    if len(set(kinds)) > 1 or len(set(inner)) > 1 or kinds[0] not in TYPES or inner[0] not in DENSE_OR_SPARSE:
+        raise fields.unsupported("mtp_layer_types", "modules that differ are not understood")
+    return f"{TYPES[kinds[0]]}+{DENSE_OR_SPARSE[inner[0]]}"
 
 
 MOE_LAYERS: Units = enumerated("moe_layers_enum", "moe", "mlp", first("first_k_dense_replace", "mlp", "moe"))
@@ -273,7 +314,7 @@ STEP3P5 = LLAMA.but(
         "n_kv_heads": optional("num_key_value_heads", "num_attention_groups"),
         "layers": stack(
             listed("layer_types", TYPES, "attn", longer=True),
-            listed("mlp_layer_types", DENSE_OR_SPARSE, MOE_LAYERS, longer=True),
+            clamped(listed("mlp_layer_types", DENSE_OR_SPARSE, MOE_LAYERS, longer=True)),
         ),
         "norm": rmsnorm(offset=1),
         "rope": rope(of_kind("rope_theta", FULL), fraction=of_kind("partial_rotary_factors", FULL)),
@@ -304,8 +345,14 @@ STEP3P5 = LLAMA.but(
             "router": "sigmoid",
             "selection_bias": True,
         },
-        "mtp": optional("num_nextn_predict_layers", least=0),
-        "mlp": Hole(lambda fields: clamps("swiglu_limits", "swiglu_limits_shared").read(fields) or "swiglu"),
+        "clamped": {
+            "like": "moe",
+            "clamp": limit("swiglu_limits"),
+            "shared_clamp": limit("swiglu_limits_shared"),
+            "clamp_at": "output",
+        },
+        "mtp": {"n": Hole(modules), "block": Hole(module)},
+        "mlp": "swiglu",
     },
     defaults={"first_k_dense_replace": 3, "use_head_wise_attn_gate": True},
     only={

@@ -34,7 +34,5 @@ UNSUPPORTED: dict[str, str] = {
     "minimax_m3_vl_text": "block-sparse attention is not supported yet",
     "mistral_large4_text": "learned scales of the scores are not supported yet",
     "mllama_text_model": "cross-attention layers are not supported yet",
-    "muse_glimmer_text": "learned scales of the residuals are not supported yet",
-    "muse_spark_text": "learned gates of the residuals are not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
 }
