@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import given
@@ -96,7 +97,7 @@ def test_a_wrong_document_gets_one_line(data: st.DataObject, document: dict[str,
     for _ in range(data.draw(st.integers(1, 3))):
         holder, key = data.draw(st.sampled_from(list(places(changed))))
         if data.draw(st.booleans()):
-            holder[key] = data.draw(WRONG)  # type: ignore[index]
+            holder[key] = deepcopy(data.draw(WRONG))  # type: ignore[index]
         else:
             holder[data.draw(st.sampled_from(["x", "n_head", "likes", "d", "kv"]))] = holder.pop(key)  # type: ignore[attr-defined]
         if not changed:
