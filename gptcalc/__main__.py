@@ -17,6 +17,13 @@ def main() -> None:
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
         status = 130
+    except Exception as error:
+        if "GPTCALC_DEBUG" in os.environ:
+            raise
+        problem = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+        print(f"gptcalc: internal error: {' '.join(problem.split())[:500]}; please report it "
+              "(GPTCALC_DEBUG=1 shows where it is)", file=sys.stderr)  # fmt: skip
+        status = 2
     # everything is written and flushed by now; taking the modules apart would only cost the user time
     os._exit(status)
 

@@ -474,3 +474,11 @@ def test_what_is_not_used_is_not_imported(arguments: tuple[str, ...]) -> None:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     extra = ["gptcalc.report.plain"] if "--json" not in arguments else []
     assert done.stdout.splitlines()[-1] == str(extra)
+
+
+def test_a_mistake_of_ours_is_one_line_too() -> None:
+    code = "import gptcalc.cli; gptcalc.cli.run = lambda words: 1 / 0; from gptcalc.__main__ import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "GPTCALC_DEBUG"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("gptcalc: internal error: ZeroDivisionError")

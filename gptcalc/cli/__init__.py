@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -114,17 +114,20 @@ COMPLETION = "_GPTCALC_COMPLETE"  # set by the shell when it asks for completion
 DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV cache, FLOPs, memory."
 
 
-def _root(version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True,
-                                       callback=lambda asked: _version(asked))) -> None:  # fmt: skip
-    pass
-
-
 def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
         typer.echo(f"{NAME} {version(NAME)}")
         raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """The options in front of a command."""
 
 
 def names() -> list[str]:
