@@ -23,7 +23,7 @@ CONFIGS: dict[str, dict[str, Any]] = json.loads(
 #: configs that say something else than the model does, and what
 DIFFER: dict[str, str] = {
     "deepseek-v2-lite": "q_lora_rank: null left out, so that the class's 1536 counts",
-    "glm-4-32b-0414": "8 key heads written down; 2 meet the published total",
+    "glm-4-32b-0414": "8 key heads, as some tables have it; 2 in the config.json files of its fine-tunes",
     "laguna-xs.2": "48 query heads in every layer, the class's default",
     "minicpm-2b": "vocab_size 122760 of the long-context variant; 122753 rows here",
     "moonlight-16b-a3b": "q_lora_rank: null left out, so that the class's 1536 counts",

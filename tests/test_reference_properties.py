@@ -7,12 +7,14 @@ from math import prod
 import numpy as np
 import pytest
 
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Norm, ResidualGate
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.mlp import combined
-from gptcalc.reference.model import Model
+from gptcalc.reference.model import Model, mixed
+from gptcalc.reference.norms import normed
 from gptcalc.reference.shapes import shape_only
+from gptcalc.reference.step import Step
 from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore
 from tests.reference_cases import DOCUMENTS, architecture
 
@@ -245,6 +247,35 @@ def test_a_clamp_bounds_gate_and_up() -> None:
     w = Model(architecture("sinks")).weights
     expected = [g / (1 + np.exp(-1.702 * g)) * (u + 1) for g, u in ((2, -2), (-5, 2), (1, 1))]
     assert far(combined("swiglu_oai", gate, up, 2.0, w), np.array(expected)) < 1e-12
+
+
+def test_a_clamp_after_the_gate() -> None:
+    gate, up = np.array([5.0, -5.0]), np.array([-9.0, 1.0])
+    w = Model(architecture("sinks")).weights
+    expected = [2.0 * -2.0, -5 / (1 + np.exp(5.0))]  # silu(5) = 4.97 is cut to 2, silu(−5) = −0.03 is not
+    assert far(combined("swiglu", gate, up, 2.0, w, "output"), np.array(expected)) < 1e-12
+
+
+def test_a_gated_residual_keeps_the_size() -> None:
+    """Shares of 0.6 and 0.8 where σ(w/0.5) is 0.6; a share near 1 leaves at least √0.001 of the stream."""
+    weights = MappingStore({"attn.residual_gate": np.array([0.5 * np.log(0.6 / 0.4), 50.0])})
+    w = Model(architecture("sinks"), weights, dtype=np.float64).weights.at("attn")
+    x, y = np.array([[[10.0, 10.0]]]), np.array([[[5.0, 5.0]]])
+    expected = np.array([[[0.8 * 10 + 0.6 * 5, 0.001**0.5 * 10 + 5]]])
+    assert far(mixed(ResidualGate(temperature=0.5), x, y, w), expected) < 1e-9
+
+
+def test_queries_grow_beyond_a_length() -> None:
+    m = Model(architecture("sinks"), dtype=np.float64)
+    step = Step(np.zeros((1, 9), int), m.cache, m.tally, 48, m.weights, "auto")
+    assert far(step.log_growth(2).reshape(-1)[[0, 1, 2, 4, 8]], np.array([1, 1, 1, 2, 3.0])) < 1e-12
+
+
+def test_a_norm_whose_weight_multiplies_its_input() -> None:
+    """(1, 2)·(4, 1) = (4, 2), whose mean square is 10."""
+    w = Model(architecture("sinks"), MappingStore({"n.weight": np.array([4.0, 1.0])}), dtype=np.float64).weights.at("n")
+    found = normed(np.array([1.0, 2.0]), Norm(weight_at="input", eps=1e-12), w)
+    assert far(found, np.array([4.0, 2.0]) / 10**0.5) < 1e-9
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
 
     gate = project(each, "gate", e, m.d_ff) if ACTIVATIONS[m.activation].gated else None
     up = project(each, "up", e, m.d_ff)
-    y = project(combined(m.activation, gate, up, m.clamp, m.clamp_at, w), "down", m.d_ff, e)
+    y = project(combined(m.activation, gate, up, m.clamp, w, m.clamp_at), "down", m.d_ff, e)
     y = y.reshape(*index.shape, e)  # (B, T, k, e)
     if m.expert_norm is not None:
         y = normed(y, m.expert_norm, w.at("expert_norm"))

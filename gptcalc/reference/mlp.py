@@ -20,13 +20,15 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step) -> Array:
     up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)
-    inner = combined(m.activation, gate, up, m.clamp, m.clamp_at, w)
+    inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at)
     if m.mid_norm is not None:
         inner = normed(inner, m.mid_norm, w.at("mid_norm"))
     return step.linear(inner, w, "down", x.shape[-1], "down" in m.bias)
 
 
-def combined(name: str, gate: Array | None, up: Array, clamp: float | None, clamp_at: ClampAt, w: Weights) -> Array:
+def combined(
+    name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights, clamp_at: ClampAt = "input"
+) -> Array:
     """The nonlinearity of a feed-forward layer, from one projection or two, all of one shape."""
     if clamp is not None:
         gate = np.minimum(gate, clamp) if gate is not None and clamp_at == "input" else gate

@@ -16,7 +16,8 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
     shape = shape or x.shape[-1:]
     factor = None
     if spec.weight:
-        factor = w("weight", *shape) + 1.0 if spec.offset else w("weight", *shape)
+        weight = w("weight", *shape)
+        factor = weight + 1.0 if spec.offset else weight
     if factor is not None and spec.weight_at == "input":
         x = x * factor
     match spec.kind:
