@@ -159,11 +159,13 @@ class OutNorm(Norm, frozen=True, kw_only=True):
 
 
 class Temperature(Strict, frozen=True, kw_only=True):
-    """Queries scaled by 1 + scale · ln(1 + ⌊(position + shift) / floor⌋) (Llama 4 without positions, Ministral 3)."""
+    """Queries that grow with the position: by 1 + scale · ln(1 + ⌊(position + shift) / floor⌋) (Llama 4 without
+    positions, Ministral 3), or by a power: (1 + (position + shift) / floor)^scale (Beam)."""
 
     floor: Positive
     scale: float
     shift: Literal[0, 1] = 1
+    form: Literal["log", "power"] = "log"
 
 
 class ResidualGate(Strict, frozen=True, kw_only=True):
@@ -236,6 +238,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     sinks: bool = False
     gate: Literal["head", "full"] | None = None  # σ(gate) on the heads' outputs, one a head or one a channel
     gate_function: Literal["sigmoid", "softplus"] = "sigmoid"
+    gate_bias: bool = False  # one number a head
     softcap: Positive | None = None
     scale: Positive | None = None  # factor of the scores; default 1/√d_head
     clip: Positive | None = None  # q, k, v clamped to ±clip
@@ -425,6 +428,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
     dropout: Dropout | None = None
 
     def groups(self) -> list[tuple[Block, int]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gptcalc.architecture import (
     NTK,
     Attention,
     AttentionExperts,
+    Block,
     Dynamic,
     Experts,
     LongRope,
@@ -23,6 +26,16 @@ def check_sublayer(name: str, s: Sublayer) -> None:
         raise InputError(f"{name}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
 
 
+def check_averaged(blocks: Iterable[Block]) -> None:
+    """What does not go with residuals that are averaged over all sums so far."""
+    for block in blocks:
+        for unit in (unit for part in block.parts for unit in part.units):
+            if isinstance(unit, Block):
+                raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
+            if unit.norm_at == "post" or unit.residual_gate is not None:
+                raise InputError(f"averaged_residuals: {unit.section} normalises or gates its residual itself")
+
+
 def check_parallel(s: Sublayer) -> None:
     """What a sublayer must not have that shares its residual with others."""
     if s.norm_at == "post":
@@ -35,6 +48,8 @@ def check_attention(name: str, a: Attention) -> None:
     check_sublayer(name, a)
     if a.qk_norm is not None and a.qk_norm.at_read and not a.qk_norm.after_rope:
         raise InputError(f"{name}.qk_norm.at_read: cached keys are rotated, so after_rope must be true")
+    if a.gate_bias and a.gate is None:
+        raise InputError(f"{name}.gate_bias: there is no gate")
     if a.log_length == 1:
         raise InputError(f"{name}.log_length: expected at least 2, found 1")
     if a.n_heads % a.n_kv_heads:

@@ -40,7 +40,14 @@ from gptcalc.architecture import (
     Strict,
     sublayers,
 )
-from gptcalc.constraints import check_attention, check_experts, check_parallel, check_rope, check_sublayer
+from gptcalc.constraints import (
+    check_attention,
+    check_averaged,
+    check_experts,
+    check_parallel,
+    check_rope,
+    check_sublayer,
+)
 from gptcalc.decoding import typed
 from gptcalc.errors import InputError, did_you_mean, printable
 
@@ -98,6 +105,7 @@ class Document(Strict, frozen=True, kw_only=True):
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
+    averaged_residuals: bool = False
     dropout: Dropout | bool = False
 
 
@@ -140,6 +148,8 @@ class _Builder:
         doc = self.doc
         layers = tuple(self.repeat(item) for item in expression.parse(doc.layers, doc.n_layers))
         mtp = self.mtp(layers)
+        if doc.averaged_residuals:
+            check_averaged(self.blocks.values())
         for name in self.sections:
             if name not in self.used:
                 raise InputError(f"section {name!r} is not used in layers {doc.layers!r}", kind="unknown")
@@ -176,6 +186,7 @@ class _Builder:
             mtp=mtp,
             per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
             layer_scalar=doc.layer_scalar,
+            averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
 

@@ -56,6 +56,9 @@ def ropes(draw: st.DrawFn, d_head: int, partial: bool = True) -> Document:
     return rope
 
 
+temperatures = st.sampled_from([{"floor": 4.0, "scale": 0.1}, {"floor": 4.0, "scale": 0.2, "form": "power"}])
+
+
 @st.composite
 def attentions(draw: st.DrawFn, position: str) -> Document:
     n_kv = draw(st.integers(1, 3))
@@ -76,11 +79,13 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
     maybe(draw, section, "q_rank", st.integers(3, 9), odds=5)
     maybe(draw, section, "sinks", st.just(True))
     maybe(draw, section, "gate", st.sampled_from(["head", "full"]), odds=4)
+    if "gate" in section:
+        maybe(draw, section, "gate_bias", st.just(True))
     maybe(draw, section, "softcap", st.just(20.0), odds=4)
     maybe(draw, section, "scale", st.just(0.3), odds=4)
     maybe(draw, section, "clip", st.just(2.0), odds=5)
     maybe(draw, section, "value_scale", st.just(0.7), odds=5)
-    maybe(draw, section, "temperature", st.just({"floor": 4.0, "scale": 0.1}), odds=5)
+    maybe(draw, section, "temperature", temperatures, odds=5)
     maybe(draw, section, "log_length", st.integers(2, 6), odds=6)
     maybe(draw, section, "out_norm", out_norms(), odds=6)
     if draw(st.integers(1, 3)) == 1:
@@ -89,7 +94,7 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
         n_experts = draw(st.integers(2, 4))
         section["experts"] = {"n_experts": n_experts, "top_k": draw(st.integers(1, n_experts))}
         section["bias"] = [site for site in section.get("bias", []) if site != "q"]
-        for key in ("sinks", "gate", "out_norm", "qk_norm"):
+        for key in ("sinks", "gate", "gate_bias", "out_norm", "qk_norm"):
             section.pop(key, None)
         if position == "alibi":
             del section["experts"]
@@ -248,7 +253,10 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         if gated:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
-    if document["norm_at"] != "post" and not gated:
+    if document["norm_at"] != "post" and not gated and draw(st.integers(1, 6)) == 1:
+        document["averaged_residuals"] = True
+        shapes += ["{m}|{f}"]
+    elif document["norm_at"] != "post" and not gated:
         shapes += ["{m}|{f}", "{m}+({f}|{f})", "{m}+({f}+{m}+{f})|{f}"]
     for k, mixer in enumerate(mixers):
         shape = draw(st.sampled_from(shapes))
@@ -275,7 +283,7 @@ def _fresh(base: Document, body: Document) -> Document:
     off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
     off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
-    off |= {"q_scale": 1.0, "kv_scale": 1.0, "log_length": None}
+    off |= {"q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
     if "d_head" in base:
         off["d_v"] = body["d_head"]
     return {**{key: value for key, value in off.items() if key in base}, **body}

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from gptcalc.architecture import Architecture, Norm, ResidualGate
+from gptcalc.architecture import Architecture, Norm, ResidualGate, Temperature
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.mlp import combined
@@ -269,6 +269,23 @@ def test_queries_grow_beyond_a_length() -> None:
     m = Model(architecture("sinks"), dtype=np.float64)
     step = Step(np.zeros((1, 9), int), m.cache, m.tally, 48, m.weights, "auto")
     assert far(step.log_growth(2).reshape(-1)[[0, 1, 2, 4, 8]], np.array([1, 1, 1, 2, 3.0])) < 1e-12
+
+
+def test_averaged_residuals_weigh_all_summands_alike() -> None:
+    m = Model(architecture("sinks"), dtype=np.float64)
+    step = Step(np.zeros((1, 1), int), m.cache, m.tally, 48, m.weights, "auto")
+    step.sums = 1
+    x = np.array([1.0, 0.0, 0.0])
+    for k in (1, 2):
+        x = step.joined(x, np.eye(3)[k])
+    assert far(x, np.full(3, 3**-0.5)) < 1e-12
+
+
+def test_queries_that_grow_by_a_power() -> None:
+    m = Model(architecture("sinks"), dtype=np.float64)
+    step = Step(np.zeros((1, 8), int), m.cache, m.tally, 48, m.weights, "auto")
+    found = step.temperature(Temperature(floor=4, scale=0.5, form="power")).reshape(-1)
+    assert far(found[[3, 7]], np.array([2, 3]) ** 0.5) < 1e-12
 
 
 def test_a_norm_whose_weight_multiplies_its_input() -> None:

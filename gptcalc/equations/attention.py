@@ -6,7 +6,7 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, Norm, QKNorm, rotated
+from gptcalc.architecture import Attention, Norm, QKNorm, Temperature, rotated
 from gptcalc.equations.language import LOG_SUM_EXP, Chosen, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -84,11 +84,16 @@ def _queries(lines: Lines, a: Attention) -> None:
     _position_and_norm(lines, a, "q", _ix("t", slot, q, "a"), q)
     if a.temperature is not None:
         whole = _ix("t", slot, q, "a")
-        tau = f"1 + {a.temperature.scale:g}·ln(1 + ⌊(t + {a.temperature.shift})/{a.temperature.floor:g}⌋)"
-        lines.pointwise(f"q[{whole}] = q[{whole}]·({tau})")
+        lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.temperature)}")
     if a.log_length is not None:
         whole = _ix("t", slot, q, "a")
         lines.pointwise(f"q[{whole}] = q[{whole}]·max(1, ln(t)/ln({a.log_length}))")
+
+
+def growth(t: Temperature) -> str:
+    """The factor of the query at position t."""
+    steps = f"(t + {t.shift})/{t.floor:g}"
+    return f"(1 + {steps})^{t.scale:g}" if t.form == "power" else f"(1 + {t.scale:g}·ln(1 + ⌊{steps}⌋))"
 
 
 def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
@@ -163,7 +168,8 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     if a.gate is not None:
         gate = out if a.gate == "full" else _ix("t", slot, q)
         weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
-        lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
+        bias = plus(f"b_G[{q}]", a.gate_bias)
+        lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]{bias}", saved=2, W_G="gate", b_G="gate.bias")
         function = "σ" if a.gate_function == "sigmoid" else a.gate_function
         lines.pointwise(f"o[{out}] = {function}(γ_o[{gate}])·o[{out}]", saved=2)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gptcalc.architecture import LatentAttention, Norm
+from gptcalc.equations.attention import growth
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -84,7 +85,7 @@ def _queries(lines: Lines, a: LatentAttention) -> None:
     rotate = "rotate({}, t)" if a.position == "rope" else "{}"
     lines.pointwise(f"q_R[t,h,p] = {rotate.format('the last channels of q[t,h,b]')}")
     if a.temperature is not None:
-        lines.pointwise(f"q_N[t,h,a], q_R[t,h,p] grow with ⌊t/{a.temperature.floor:g}⌋")
+        lines.pointwise(f"q_N[t,h,a], q_R[t,h,p] = q_N[t,h,a], q_R[t,h,p], both times {growth(a.temperature)}")
 
 
 def _latents(lines: Lines, a: LatentAttention) -> None:

@@ -24,7 +24,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import attention, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
 from gptcalc.equations.latent import CacheForm, Form
-from gptcalc.equations.norms import drop, enter, leave, norm_line
+from gptcalc.equations.norms import drop, enter, leave, norm_line, summed
 from gptcalc.equations.symbols import Symbols
 
 COMPONENT: dict[type[Mixer], str] = {
@@ -299,12 +299,12 @@ class _Prefixes:
                 end.pointwise(f"Δ[t,i] = {part.scale:g}·Δ[t,i]")
             norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
         scale = "" if part.scale == 1.0 or part.out_norm is not None else f"{part.scale:g}·"
-        end.pointwise(f"x[t,i] = x[t,i] + {scale}the parallel outputs", saved=2)
+        end.pointwise(summed(f"{scale}the parallel outputs", self.model.model.averaged_residuals), saved=2)
         self.out.extend(end.lines)
 
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
         lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], self.model.scope(mixer))
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
-        leave(lines, mixer, self.dropout, target)
+        leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)
         self.out.extend(lines.lines)

@@ -47,10 +47,10 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
         lines.pointwise("n[t,i] = x[t,i]")
 
 
-def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x") -> None:
+def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False) -> None:
     """x: the residual stream after the sublayer's output y, normed where the norm stands behind.
 
-    In a parallel part the target is that unit's share of the sum, not x.
+    In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
     """
     norm, at = sublayer.norm_behind, sublayer.norm_at
     if dropout:
@@ -61,10 +61,16 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x") ->
     if sublayer.residual_gate is not None:
         _mix(_Under(lines, "other"), sublayer.residual_gate, scale)
         return
-    before = "x[t,i] + " if target == "x" else ""
-    lines.pointwise(f"{target}[t,i] = {before}{scale}y[t,i]", saved=2 if target == "x" else 0)
+    y = f"{scale}y[t,i]"
+    text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
+    lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
         norm_line(norms_of(lines), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
+
+
+def summed(y: str, averaged: bool) -> str:
+    """The stream with one more summand."""
+    return f"x[t,i] = √(1 − 1/k)·x[t,i] + √(1/k)·{y}, the k-th sum" if averaged else f"x[t,i] = x[t,i] + {y}"
 
 
 def drop(lines: Lines, what: str) -> None:

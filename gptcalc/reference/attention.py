@@ -31,7 +31,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
-        o = gated(o, x, a.gate, w, step, softplus if a.gate_function == "softplus" else sigmoid)
+        o = gated(o, x, a.gate, w, step, softplus if a.gate_function == "softplus" else sigmoid, a.gate_bias)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
     return step.linear(flat, w, "out", d, "out" in a.bias)
 
@@ -144,12 +144,22 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 
 
-def gated(o: Array, x: Array, gate: str, w: Weights, step: Step, function: Callable[[Array], Array] = sigmoid) -> Array:
-    """The heads' outputs (B, T, n_heads, c) times σ(x · W), one gate a head or one a channel."""
+def gated(
+    o: Array,
+    x: Array,
+    gate: str,
+    w: Weights,
+    step: Step,
+    function: Callable[[Array], Array] = sigmoid,
+    bias: bool = False,
+) -> Array:
+    """The heads' outputs (B, T, n_heads, c) times σ(x · W + b), one gate a head or one a channel, one bias a head."""
     n_heads, c = o.shape[2:]
     width = 1 if gate == "head" else c
-    g = function(step.linear(x, w, "gate", n_heads * width))
-    return o * g.reshape(*x.shape[:2], n_heads, width)
+    g = step.linear(x, w, "gate", n_heads * width).reshape(*x.shape[:2], n_heads, width)
+    if bias:
+        g = g + w("gate.bias", n_heads).reshape(n_heads, 1)
+    return o * function(g)
 
 
 def attention_experts(a: Attention, x: Array, w: Weights, step: Step) -> Array:

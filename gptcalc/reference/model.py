@@ -99,6 +99,8 @@ class Model:
         the MTP modules, on these tokens alone.
         """
         step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights, self.latent)
+        if self.architecture.averaged_residuals:
+            step.sums = 1
         if attention:
             step.attention = []
         embedded = x = self._embed(step)
@@ -203,6 +205,7 @@ class Model:
                 break
             w = self.weights.at(f"mtp.{k}")
             part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
+            part.sums = step.sums and 1
             e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
             h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))
             x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)
@@ -253,7 +256,7 @@ class BlockRun:
         if part.out_norm is not None:
             sum_of_units = normed(sum_of_units, part.out_norm, w.at("out_norm"))
         self.step.tally.added(f"{self.w.prefix}residual", x, sum_of_units)
-        return x + sum_of_units
+        return self.step.joined(x, sum_of_units)
 
     def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
         """The stream after a sublayer with a residual of its own."""
@@ -261,8 +264,8 @@ class BlockRun:
         self.step.tally.added(f"{self.step.place}residual", x, y)
         if mixer.residual_gate is not None:
             return mixed(mixer.residual_gate, x, y, w)
-        behind = mixer.norm_behind if mixer.norm_at == "post" else None
-        return x + y if behind is None else normed(x + y, behind, w.at("post_norm"))
+        x = self.step.joined(x, y)
+        return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
 
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
         """What a sublayer adds to the stream x, given what it reads, and its weights."""

@@ -33,6 +33,7 @@ class Step:
         self.tokens = tokens  # (B, T)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
+        self.sums: int | None = None  # where residuals are averaged: how many summands the stream has
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
@@ -50,6 +51,14 @@ class Step:
             y += w(f"{name}.bias", n)
         return y
 
+    def joined(self, x: Array, y: Array) -> Array:
+        """The stream x with one more summand; where residuals are averaged, all summands weigh the same."""
+        if self.sums is None:
+            return x + y
+        self.sums += 1
+        both: Array = x * math.sqrt(1 - 1 / self.sums) + y * math.sqrt(1 / self.sums)
+        return both
+
     def angles(self, rope: Rope, r: int) -> tuple[Array, Array]:
         """cos and sin (T, r/2) for this step's positions, computed once for all layers that turn alike."""
         if (rope, r) not in self._angles:
@@ -59,9 +68,9 @@ class Step:
 
     def temperature(self, t: Temperature) -> Array:
         """The factor of each position's query, (T, 1, 1)."""
-        steps = np.floor((self.positions + t.shift) / t.floor)
-        factor: Array = (np.log(steps + 1.0) * t.scale + 1.0).astype(self.dtype)[:, None, None]
-        return factor
+        steps = (self.positions + t.shift) / t.floor
+        factor: Array = (steps + 1.0) ** t.scale if t.form == "power" else np.log(np.floor(steps) + 1.0) * t.scale + 1.0
+        return factor.astype(self.dtype)[:, None, None]
 
     def log_growth(self, length: int) -> Array:
         """ln(position) / ln(length) beyond `length`, 1 before: (T, 1, 1)."""

@@ -23,7 +23,7 @@ from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, enumerated
 from gptcalc.sources.huggingface.qwen import QWEN3_MOE, upper_layers
 from gptcalc.sources.huggingface.reader import Fields, Hole, choice, flag, number, optional, rmsnorm, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, QKV, Names, bare, fused, in_layers
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, QKV, Held, Names, bare, fused, in_layers
 from gptcalc.sources.huggingface.vendors import GRANITE, exaone_windows, windows
 
 NAMES: Names = {**EXPERT_NAMES, **SHARED_NAMES}
@@ -543,7 +543,52 @@ GRANITE_SWA = GRANITE.but(
     names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
 )
 
+# --- Beam: residuals that are averaged, full layers without positions whose queries grow -----------------------------
+
+
+def sixth_and_last(_: Fields, n: int) -> Sequence[str]:
+    return ["local" if (i + 1) % 6 and i + 1 < n else "full" for i in range(n)]
+
+
+def growing(fields: Fields) -> dict[str, Any]:
+    """How queries of full layers grow, which have no rotation."""
+    if (fields.mapping("rope_parameters") or {}).get(FULL) is not None:
+        raise fields.unsupported("rope_parameters.full_attention", "only null is understood")
+    return {"floor": 2048, "scale": 0.1, "form": "power"}
+
+
+BEAM = ROUTED.but(
+    document={
+        "layers": stack(
+            listed("layer_types", {FULL: "full", SLIDING: "local"}, sixth_and_last),
+            listed("mlp_layer_types", DENSE_OR_SPARSE, first(3, "mlp", "moe")),
+        ),
+        "norm_at": "sandwich",
+        "averaged_residuals": True,
+        "softcap": number("final_logit_softcapping"),
+        "bias": sites(attn="attention_bias"),
+        "rope": rope(layer_type=SLIDING),
+        "attn": {"qk_norm": "head", "gate": "full", "gate_bias": True},
+        "local": {"like": "attn", "window": size("sliding_window")},
+        "full": {"like": "attn", "position": "none", "temperature": Hole(growing)},
+        "moe": {**SIGMOID, "n_experts": size("num_experts"), "n_shared": None},
+        "mtp": None,
+    },
+    names=in_layers(
+        PREFIX,
+        {
+            "attn.gate": Held("self_attn", weight=".gate_proj.weight", bias=".gate_bias"),
+            "attn.post_norm": "post_attention_layernorm",
+            "mlp.norm": "pre_feedforward_layernorm",
+            "mlp.post_norm": "post_feedforward_layernorm",
+            "moe.norm": "pre_feedforward_layernorm",
+            "moe.post_norm": "post_feedforward_layernorm",
+        },
+    ),
+)
+
 READERS = {
+    "beam": BEAM,
     "deepseek": DEEPSEEK_MOE,
     "glm4_moe": GLM4_MOE,
     "glm4v_moe_text": GLM4_MOE,
