@@ -125,8 +125,8 @@ MUTANTS = [
     ("sharding", "pp - 1 - left <= stage < pp - 1", "stage >= pp - left", "stages"),
     ("sharding", "return min(self.tp, self.tp * self.dp // self.ep)", "return self.tp", "experts"),
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
-    ("live", "made <= at <= value.last", "made == at", "pass"),
-    ("live", "n = chosen.active", "n = chosen.total", "pass of experts"),
+    ("live", "now[reference.name].last = at", "pass", "pass"),  # nothing is held to its last use
+    ("live", "n *= condition.active", "n *= condition.total", "pass of experts"),
     ("memory", "share.row.total for share in self.shares", "share.row.bytes for share in self.shares", "stages"),
     ("memory", "within - share.whole.total", "within", "norms on 16"),
     ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),

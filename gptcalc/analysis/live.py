@@ -9,12 +9,14 @@ holds work space for others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Chosen, Line, Stage
-from gptcalc.equations.language import Wanted
+from gptcalc.equations.language import Reference, Wanted
+
+#: elements per new token, per token of the past, per wanted position
+Size: TypeAlias = tuple[int, int, int]
 
 
 class Moment(NamedTuple):
@@ -34,74 +36,87 @@ class Moment(NamedTuple):
 NOTHING = Moment("", "", 0, 0, 0)
 
 
-class _Value(NamedTuple):
-    """A left side: what it takes, and the line after which it is not needed any more."""
+class _Value:
+    """A left side: what it takes, the line that makes it (−1: it came in), and the last that reads it."""
 
-    size: tuple[int, int, int]
-    last: int
+    def __init__(self, size: Size, made: int, last: int) -> None:
+        self.size = size
+        self.made = made
+        self.last = last
 
 
 def moments(stage: Stage, tp: int = 1) -> list[Moment]:
     """The moments of a stage, one a line."""
     lines = [line for line in stage.lines if line.statement.left.name]
+    born, dying = _lives(lines, tp)
+    token, past, logits = map(sum, zip(NOTHING[2:], *(v.size for at in dying for v in at if v.made < 0), strict=True))
+    found = []
+    for at, line in enumerate(lines):
+        new = born[at]
+        token, past, logits = token + new[0], past + new[1], logits + new[2]
+        room = NOTHING[2:]
+        if line.kind == "pointwise":  # the widest operand that dies makes room for the result
+            room = max((value.size for value in dying[at] if value.made < at), default=room)
+        spared = [min(a, b) for a, b in zip(room, new, strict=True)]
+        found.append(Moment(stage.name, line.text, token - spared[0], past - spared[1], logits - spared[2]))
+        for value in dying[at]:
+            token, past, logits = token - value.size[0], past - value.size[1], logits - value.size[2]
+    return found
+
+
+def _lives(lines: list[Line], tp: int) -> tuple[list[Size], list[list[_Value]]]:
+    """What each line makes, and which values it is the last to read."""
     cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
     over_past = {
         ref.name for line in lines if line.kind == "sum" for ref in line.statement.references
         if "s" in ref.indices and "t" not in ref.indices
     } - cached  # fmt: skip
-    made: dict[str, int] = {}  # the line that last wrote a name; −1: it came in
-    last: dict[tuple[str, int], int] = {}
-    sizes: dict[tuple[str, int], tuple[int, int, int]] = {}
+    values: list[_Value] = []
+    now: dict[str, _Value] = {}
+    born: list[Size] = []
     for at, line in enumerate(lines):
+        for reference in _read(line):
+            if reference.name not in cached:
+                if reference.name not in now:
+                    values.append(_Value(_size(line, reference, over_past, tp), -1, at))
+                    now[reference.name] = values[-1]
+                now[reference.name].last = at
         left = line.statement.left
-        for name in _read(line):
-            if name not in cached:
-                key = (name, made.get(name, -1))
-                last[key] = at
-                sizes.setdefault(key, _size(line, name, over_past, tp))
-        if line.kind == "store" or left.name in cached:
+        if left.name in cached:
+            born.append(NOTHING[2:])
             continue
-        made[left.name] = at
-        last[left.name, at], sizes[left.name, at] = at, _size(line, left.name, over_past, tp)
-    values = {key: _Value(size, last[key]) for key, size in sizes.items()}
-    return [_moment(stage.name, at, line, values) for at, line in enumerate(lines)]
+        values.append(_Value(_size(line, left, over_past, tp), at, at))
+        now[left.name] = values[-1]
+        born.append(values[-1].size)
+    dying: list[list[_Value]] = [[] for _ in lines]
+    for value in values:
+        dying[value.last].append(value)
+    return born, dying
 
 
-def _read(line: Line) -> list[str]:
-    """The names that a line reads, weights left out. `+=` reads what it adds to."""
+def _read(line: Line) -> list[Reference]:
+    """What a line reads, weights left out. `+=` reads what it adds to."""
     references = line.statement.references[1:] if "+=" not in line.text else line.statement.references
-    return [ref.name for ref in references if ref.name not in line.weights]
+    return [reference for reference in references if reference.name not in line.weights]
 
 
-def _size(line: Line, name: str, over_past: set[str], tp: int) -> tuple[int, int, int]:
-    """Elements of a name as this line refers to it: per new token, per token of the past, per wanted position."""
-    indices = next(ref.indices for ref in line.statement.references if ref.name == name)
-    if {"t", "s"} <= set(indices):
-        return 0, 0, 0
-    letters = [letter for letter in indices if letter not in ("t", "s")]
-    chosen = line.condition
-    n = 1
-    if isinstance(chosen, Chosen) and "e" in letters:
-        letters.remove("e")
-        n = chosen.active
-    split = prod(line.scope[letter].size for letter in letters if line.scope[letter].shard)
-    n *= -(-prod(line.scope[letter].size for letter in letters) // min(tp, split))
-    if isinstance(chosen, Wanted):
+def _size(line: Line, reference: Reference, over_past: set[str], tp: int) -> Size:
+    """Elements of what this line refers to: per new token, per token of the past, per wanted position."""
+    indices, condition = reference.indices, line.condition
+    if "t" in indices and "s" in indices:
+        return NOTHING[2:]
+    n = split = 1
+    for letter in indices:
+        if letter == "e" and isinstance(condition, Chosen):
+            n *= condition.active
+        elif letter not in ("t", "s"):
+            index = line.scope[letter]
+            n *= index.size
+            split *= index.size if index.shard else 1
+    n = -(-n // min(tp, split))
+    if isinstance(condition, Wanted):
         return 0, 0, n
-    return (0, n, 0) if name in over_past else (n, 0, 0)
-
-
-def _moment(stage: str, at: int, line: Line, values: dict[tuple[str, int], _Value]) -> Moment:
-    """What is held while the line at `at` is computed. The widest operand that dies there makes room for the result."""
-    held = [(made, value) for (_, made), value in values.items() if made <= at <= value.last]
-    room = (0, 0, 0)
-    if line.kind == "pointwise":
-        room = max((value.size for made, value in held if value.last == at and made < at), default=room)
-    result = values.get((line.statement.left.name, at), _Value((0, 0, 0), at)).size
-    token, past, logits = (
-        sum(value.size[part] for _, value in held) - min(room[part], result[part]) for part in range(3)
-    )
-    return Moment(stage, line.text, token, past, logits)
+    return (0, n, 0) if reference.name in over_past else (n, 0, 0)
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

@@ -85,7 +85,7 @@ class Inference:
     def in_format(self, dtype: str) -> Inference:
         """The same run with weights of another type."""
         other = copy(self)
-        other.weights = Weights(self.architecture, dtype, self.parallel, self.engine)
+        other.weights = self.weights.in_format(dtype)
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
         other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
@@ -188,6 +188,8 @@ class Inference:
 
     def replicated(self, sums: Device, batch: int, context: int) -> list[Replicated]:
         """What the sum over devices counts beyond one copy."""
+        if self.parallel.devices == self.weights.multiple == 1:
+            return []
         extra: dict[str, int] = {}
         for shares in self.shares:
             for share in shares:

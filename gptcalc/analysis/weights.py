@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -48,12 +50,9 @@ class Weights:
 
     def __init__(self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal") -> None:
         self.architecture = architecture
-        self.dtype = checked(dtype)
-        self.format = weight_format(self.dtype)
         self.parallel = parallel
         self.multiple = VOCABULARY_MULTIPLE.get(engine, 1)
         self.model: Equations = equations(architecture)
-        self.traits = gguf.traits(architecture)
         entries = list(ledger(self.model))
         kinds = [stage.name for stage in self.model.stages if stage.kind == "layers"]
         names = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
@@ -61,12 +60,31 @@ class Weights:
             block: [e for e in entries if e.stage.name == name] for block, name in names.items()
         }
         self.of_stage = {kind: [e for e in entries if e.stage.kind == kind] for kind in ("embedding", "output")}
+        self.has_experts = any(e.tensor.weight.component == "experts" and _is_matrix(e) for e in entries)
+        self._set_format(dtype)
+
+    def in_format(self, dtype: str) -> Weights:
+        """The same weights in another format."""
+        other = copy(self)
+        other._set_format(dtype)
+        return other
+
+    def _set_format(self, dtype: str) -> None:
+        self.dtype = checked(dtype)
+        self.format = weight_format(self.dtype)
+
+    @cached_property
+    def traits(self) -> gguf.Traits:
+        return gguf.traits(self.architecture)
+
+    @cached_property
+    def places(self) -> list[gguf.Progression]:
+        """Where the tensors stand whose GGUF type depends on it."""
         keys = {
             block: [k for e in own if _is_matrix(e) and gguf.role(k := e.tensor.weight.key) in gguf.BY_LAYER]
             for block, own in self.of_block.items()
         }
-        self.places = gguf.progressions(architecture, keys, self.traits) if self.format is None else []
-        self.has_experts = any(e.tensor.weight.component == "experts" and _is_matrix(e) for e in entries)
+        return gguf.progressions(self.architecture, keys, self.traits)
 
     def stage(self, number: int) -> list[Share]:
         """What each device of a pipeline stage holds: its layers; the embedding first, the output last."""
@@ -80,7 +98,7 @@ class Weights:
             shares += [self.share(entry, 1) for entry in self.of_stage["output"]]
             if self.architecture.head.tying and last > 0:  # the last stage needs the table as well
                 table = next(e for e in self.of_stage["embedding"] if e.tensor.weight.key == "embedding.token")
-                shares.append(self.share(table, 1, copy=True))
+                shares.append(self.share(table, 1, again=True))
         return shares
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
@@ -108,13 +126,14 @@ class Weights:
                 counts[where] = counts.get(where, 0) + times
         return found
 
-    def share(self, entry: Entry, times: int, i: int = 0, n: int = 1, copy: bool = False) -> Share:
+    def share(self, entry: Entry, times: int, i: int = 0, n: int = 1, again: bool = False) -> Share:
         indices = _indices(entry)
         whole = {letter: index.size for letter, index in indices}
         mine = local(indices, self.parallel, self.multiple)
-        row = self._row(entry, mine, times, i, n)
-        undivided = self._row(entry, whole, 0 if copy else times, i, n)
-        self._check_blocks(entry, whole, mine)
+        row = undivided = self._row(entry, mine, times, i, n)
+        if again or mine != whole:
+            undivided = self._row(entry, whole, 0 if again else times, i, n)
+            self._check_blocks(entry, whole, mine)
         shards = {index.shard for _, index in indices}
         return Share(row, undivided, "ep" in shards, "vocab" in shards, _shape(entry, mine), _is_matrix(entry))
 
