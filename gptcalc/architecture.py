@@ -6,7 +6,7 @@ blocks are counted, not listed. Nothing about cost is computed here, nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -250,13 +250,18 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
 
 
 class Indexer(Strict, frozen=True, kw_only=True):
-    """DeepSeek sparse attention's indexer: small heads choose the top_k keys; `shared` reuses the last own choice."""
+    """DeepSeek sparse attention's indexer: small heads choose the top_k keys; `shared` reuses the last own choice.
+
+    Its queries come from the normed bottleneck of the queries; with a `q_norm`, from the sublayer's input, so normed.
+    """
 
     n_heads: Size
     d: Size
     top_k: Size
     shared: bool = False
     pairing: Literal["half", "adjacent"] = "half"
+    q_norm: Norm | None = None
+    ssmax: bool = False  # as in LatentAttention, with weights of its own
 
 
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
@@ -265,7 +270,7 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     n_heads: Size
     kv_rank: Size
     d_nope: Size
-    d_rope: Size
+    d_rope: Count  # 0: no rotary key
     d_v: Size
     q_rank: Size | None = None
     bias: tuple[LatentSite, ...] = ()
@@ -278,6 +283,7 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     gate: Literal["head", "full"] | None = None
     index: Indexer | None = None
     temperature: Temperature | None = None
+    ssmax: bool = False  # queries times s·ln(position + 1) + b, learned for every head (Mistral Large 4)
     kv: KV | None = None
 
 
@@ -428,6 +434,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
     dropout: Dropout | None = None
 
@@ -467,6 +474,16 @@ def sublayers(block: Block) -> Iterator[Mixer]:
                 yield from sublayers(unit)
             else:
                 yield unit
+
+
+def pairs_turned(blocks: Iterable[Block]) -> set[int]:
+    """How many pairs of channels the rotations of these blocks turn."""
+    found = set()
+    for mixer in (mixer for block in blocks for mixer in sublayers(block)):
+        if isinstance(mixer, (Attention, LatentAttention)) and mixer.rope is not None:
+            width = mixer.d_head if isinstance(mixer, Attention) else mixer.d_rope
+            found.add(rotated(mixer.rope, width) // 2)
+    return found
 
 
 def rotated(rope: Rope, d_head: int) -> int:

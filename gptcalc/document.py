@@ -38,6 +38,7 @@ from gptcalc.architecture import (
     Rope,
     Size,
     Strict,
+    pairs_turned,
     sublayers,
 )
 from gptcalc.constraints import (
@@ -105,6 +106,7 @@ class Document(Strict, frozen=True, kw_only=True):
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
+    learned_frequencies: bool = False
     averaged_residuals: bool = False
     dropout: Dropout | bool = False
 
@@ -186,9 +188,17 @@ class _Builder:
             mtp=mtp,
             per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
             layer_scalar=doc.layer_scalar,
+            learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
+
+    def frequencies(self) -> int:
+        """How many frequencies the layers share that turn."""
+        found = pairs_turned(self.blocks.values())
+        if len(found) != 1:
+            raise InputError("learned_frequencies: the layers' rotations must turn as many channels each")
+        return found.pop()
 
     def chosen_norm(self, choice: bool | Norm) -> Norm | None:
         """A norm of its own, the model's, or none."""
@@ -374,8 +384,8 @@ class _Builder:
             check_rope(name, mixer.rope, mixer.d_rope)
         if mixer.q_rank is None and {"q_a"} & set(mixer.bias):
             raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
-        if mixer.index is not None and mixer.q_rank is None:
-            raise InputError(f"{name}.index: the indexer's queries need q_rank")
+        if mixer.index is not None and (mixer.q_rank is None) == (mixer.index.q_norm is None):
+            raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
         return mixer
 
     def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:

@@ -252,7 +252,7 @@ def softmax_invariant(small: Architecture) -> set[str]:
             if isinstance(mixer, LatentAttention):
                 if "kv_b" in mixer.bias:
                     silent.add(f"{prefix}.k_b.bias")
-                if "kv_a" in mixer.bias and mixer.rope is None:
+                if "kv_a" in mixer.bias and mixer.rope is None and mixer.d_rope:
                     silent.add(f"{prefix}.k_rope.bias")
                 continue
             if mixer.sinks or mixer.softcap is not None:

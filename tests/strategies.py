@@ -137,8 +137,16 @@ def latents(draw: st.DrawFn, position: str) -> Document:
     maybe(draw, section, "scale", st.just(0.3), odds=4)
     maybe(draw, section, "q_scale", st.just(1.5), odds=6) if "q_rank" in section else None
     maybe(draw, section, "kv_scale", st.just(1.5), odds=6)
-    if "q_rank" in section and position == "rope" and draw(st.integers(1, 3)) == 1:
-        section["index"] = {"n_heads": draw(st.integers(1, 3)), "d": d_rope + 4, "top_k": draw(st.integers(2, 6))}
+    maybe(draw, section, "ssmax", st.just(True), odds=5)
+    if position == "rope" and draw(st.integers(1, 3)) == 1:
+        index: Document = {"n_heads": draw(st.integers(1, 3)), "d": d_rope + 4, "top_k": draw(st.integers(2, 6))}
+        if "q_rank" not in section:
+            index["q_norm"] = draw(norms())
+        maybe(draw, index, "ssmax", st.just(True), odds=4)
+        section["index"] = index
+    if draw(st.integers(1, 6)) == 1:
+        section |= {"d_rope": 0, "position": "none"}
+        section.pop("rope", None)
     return section
 
 
@@ -252,6 +260,8 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
             maybe(draw, sections[name], "post_norm", norms(), odds=6)
         if gated:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
+    if len(mixers) == 1 and "rope" in sections[mixers[0]]:
+        maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
     if document["norm_at"] != "post" and not gated and draw(st.integers(1, 6)) == 1:
         document["averaged_residuals"] = True
@@ -283,7 +293,7 @@ def _fresh(base: Document, body: Document) -> Document:
     off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
     off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
-    off |= {"q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
+    off |= {"ssmax": False, "q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
     if "d_head" in base:
         off["d_v"] = body["d_head"]
     return {**{key: value for key, value in off.items() if key in base}, **body}

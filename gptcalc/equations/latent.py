@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gptcalc.architecture import LatentAttention, Norm
+from gptcalc.architecture import Indexer, LatentAttention, Norm
 from gptcalc.equations.attention import growth
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
@@ -24,13 +24,14 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     name = a.section
     nope = symbols.index("d_nope", a.d_nope, name)
     rope = symbols.index("d_rope", a.d_rope, name)
+    both = symbols.derived(f"{nope.symbol}+{rope.symbol}", a.d_nope + a.d_rope)
     letters = {
         "i": d,
         "h": symbols.index("n_heads", a.n_heads, name, "tp"),
         "l": symbols.index("kv_rank", a.kv_rank, name),
         "a": nope,
         "p": rope,
-        "b": symbols.derived(f"{nope.symbol}+{rope.symbol}", a.d_nope + a.d_rope),
+        "b": both if a.d_rope else nope,
         "w": symbols.index("d_v", a.d_v, name),
     }
     if a.q_rank is not None:
@@ -48,16 +49,17 @@ def latent_attention(lines: Lines, a: LatentAttention, form: Form, cache: CacheF
         _latents(lines, a)
     else:
         lines.read(f"C[s,l] = C of the last {a.kv.from_}")
-        lines.read(f"K_R[s,p] = K_R of the last {a.kv.from_}")
+        if a.d_rope:
+            lines.read(f"K_R[s,p] = K_R of the last {a.kv.from_}")
     pairs = Pairs()
     if a.index is not None:
         if not a.index.shared:
-            _indexer(lines)
+            _indexer(lines, a, a.index)
         pairs = Pairs(top_k=a.index.top_k)
     if form == "expanded" or cache == "expanded":
         _expand(lines, a, cache)
     elif a.kv is None:
-        _store_latent(lines)
+        _store_latent(lines, a)
     if form == "expanded":
         _attend_expanded(lines, a, pairs, dropout)
     else:
@@ -81,11 +83,17 @@ def _queries(lines: Lines, a: LatentAttention) -> None:
         if a.q_scale != 1.0:
             lines.pointwise(f"c_Q[t,m] = {a.q_scale:g}·c_Q[t,m]")
         lines.sum(f"q[t,h,b] = Σ_m c_Q[t,m]·W_UQ[m,h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+    if a.temperature is not None:
+        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth(a.temperature)}")
+    if a.ssmax:
+        growth_by_head = "(s_Q[h]·ln(t + 1) + b_S[h])"
+        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth_by_head}", saved=2, s_Q="ssmax.scale", b_S="ssmax.bias")
+    if not a.d_rope:
+        lines.pointwise("q_N[t,h,a] = q[t,h,b]")
+        return
     lines.pointwise("q_N[t,h,a] = the first channels of q[t,h,b]")
     rotate = "rotate({}, t)" if a.position == "rope" else "{}"
     lines.pointwise(f"q_R[t,h,p] = {rotate.format('the last channels of q[t,h,b]')}")
-    if a.temperature is not None:
-        lines.pointwise(f"q_N[t,h,a], q_R[t,h,p] = q_N[t,h,a], q_R[t,h,p], both times {growth(a.temperature)}")
 
 
 def _latents(lines: Lines, a: LatentAttention) -> None:
@@ -94,14 +102,17 @@ def _latents(lines: Lines, a: LatentAttention) -> None:
     norm_line(lines, a.latent_norm, "c[t,l]", "c[t,l]", "l", "kv_a_norm", name="_k", saved=2)
     if a.kv_scale != 1.0:
         lines.pointwise(f"c[t,l] = {a.kv_scale:g}·c[t,l]")
+    if not a.d_rope:
+        return
     lines.sum(f"k_R[t,p] = Σ_i n[t,i]·W_KR[i,p]{plus('b_KR[p]', bias)}", saved=2, W_KR="k_rope", b_KR="k_rope.bias")
     if a.position == "rope":
         lines.pointwise("k_R[t,p] = rotate(k_R[t,p], t)")
 
 
-def _store_latent(lines: Lines) -> None:
+def _store_latent(lines: Lines, a: LatentAttention) -> None:
     lines.store("C[s,l] = c[s,l]", Pairs(), "kv")
-    lines.store("K_R[s,p] = k_R[s,p]", Pairs(), "kv")
+    if a.d_rope:
+        lines.store("K_R[s,p] = k_R[s,p]", Pairs(), "kv")
 
 
 def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
@@ -114,20 +125,29 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     if a.kv is not None:
         return
     if cache == "expanded":
-        lines.pointwise("k[t,h,b] = k_N[t,h,a] and k_R[t,p], one behind the other")
+        joined = "k_N[t,h,a] and k_R[t,p], one behind the other" if a.d_rope else "k_N[t,h,a]"
+        lines.pointwise(f"k[t,h,b] = {joined}")
         lines.store("K[s,h,b] = k[s,h,b]", Pairs(), "kv")
         lines.store("V[s,h,w] = v[s,h,w]", Pairs(), "kv")
     else:
-        _store_latent(lines)
+        _store_latent(lines, a)
 
 
-def _indexer(lines: Lines) -> None:
+def _indexer(lines: Lines, a: LatentAttention, index: Indexer) -> None:
     """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to."""
-    lines.sum("q_I[t,j,x] = Σ_m c_Q[t,m]·W_IQ[m,j,x]", saved=2, W_IQ="index.q")
+    if index.q_norm is None:
+        lines.sum("q_I[t,j,x] = Σ_m c_Q[t,m]·W_IQ[m,j,x]", saved=2, W_IQ="index.q")
+    else:
+        norm_line(lines, index.q_norm, "ν_I[t,i]", "n[t,i]", "i", "index.q_norm", name="_Q", saved=2)
+        lines.sum("q_I[t,j,x] = Σ_i ν_I[t,i]·W_IQ[i,j,x]", saved=2, W_IQ="index.q")
+    if index.ssmax:
+        text = "q_I[t,j,x] = q_I[t,j,x]·(s_I[j]·ln(t + 1) + b_I[j])"
+        lines.pointwise(text, saved=2, s_I="index.ssmax.scale", b_I="index.ssmax.bias")
     lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")
     norm_line(lines, Norm(kind="layernorm", bias=True), "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
-    lines.pointwise("q_I[t,j,x] = rotate(q_I[t,j,x], t)")
-    lines.pointwise("k_I[t,x] = rotate(k_I[t,x], t)")
+    if a.position == "rope":
+        lines.pointwise("q_I[t,j,x] = rotate(q_I[t,j,x], t)")
+        lines.pointwise("k_I[t,x] = rotate(k_I[t,x], t)")
     lines.store("K_I[s,x] = k_I[s,x]", Pairs(), "index")
     lines.sum("ω[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
     lines.sum("ζ[t,s,j] = Σ_x q_I[t,j,x]·K_I[s,x]", Pairs())
@@ -145,7 +165,8 @@ def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> N
 
 def _attend_expanded(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
     lines.sum("z[t,s,h] = Σ_a q_N[t,h,a]·k_N[s,h,a]", pairs)
-    lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
+    if a.d_rope:
+        lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
     _softmax(lines, a, pairs, dropout)
     lines.sum("o[t,h,w] = Σ_s α[t,s,h]·v[s,h,w]", pairs, saved=2)
 
@@ -153,7 +174,8 @@ def _attend_expanded(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bo
 def _attend_absorbed(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
     lines.sum("q_C[t,h,l] = Σ_a q_N[t,h,a]·W_UK[l,h,a]", saved=2, W_UK="k_b")
     lines.sum("z[t,s,h] = Σ_l q_C[t,h,l]·C[s,l]", pairs)
-    lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
+    if a.d_rope:
+        lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
     _softmax(lines, a, pairs, dropout)
     lines.sum("o_C[t,h,l] = Σ_s α[t,s,h]·C[s,l]", pairs, saved=2)
     bias = "kv_b" in a.bias

@@ -126,6 +126,11 @@ class _Model:
             drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
             self.per_layer_table(lines)
+        if self.model.learned_frequencies:
+            lines.scope["ϕ"] = self.symbols.index("n_frequencies", self.model.learned_frequencies)
+            rotation = Lines("rope", "other", lines.scope)
+            rotation.lines = lines.lines
+            rotation.pointwise("ω[ϕ] = exp(α_F[ϕ])·ω[ϕ], the frequencies of rotations", α_F="alpha")
         return lines.lines
 
     def lines_into(self, lines: Lines, component: str) -> Lines:

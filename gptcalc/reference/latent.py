@@ -59,6 +59,8 @@ def _queries(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[Arra
     q = q * (a.q_scale * score_scale(a))
     if a.temperature is not None:
         q = q * step.temperature(a.temperature)
+    if a.ssmax:
+        q = q * step.ssmax(w.at("ssmax"), a.n_heads)
     return x, q[..., : a.d_nope], _rotated(a, q[..., a.d_nope :], step)
 
 
@@ -74,7 +76,7 @@ def score_scale(a: LatentAttention) -> float:
 
 def _rotated(a: LatentAttention, x: Array, step: Step, pairing: str | None = None) -> Array:
     """x (B, T, heads, width) with its first d_rope channels turned."""
-    if a.rope is None:
+    if a.rope is None or not a.d_rope:
         return x
     return rotate(x, *step.angles(a.rope, a.d_rope), pairing or a.rope.pairing)
 
@@ -83,6 +85,8 @@ def _new_latents(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[
     """The latents (B, T, l), normed, and the rotary keys (B, T, r) of the new tokens."""
     latent = step.linear(x, w, "kv_a", a.kv_rank, "kv_a" in a.bias)
     latent = normed(latent, a.latent_norm, w.at("kv_a_norm")) * a.kv_scale
+    if not a.d_rope:
+        return latent, latent[..., :0]
     k_rope = step.linear(x, w, "k_rope", a.d_rope, "kv_a" in a.bias)
     return latent, _rotated(a, k_rope[:, :, None, :], step)[:, :, 0]
 
@@ -150,7 +154,8 @@ def _absorbed(
     q_nope, q_rope = q_nope.swapaxes(1, 2), q_rope.swapaxes(1, 2)  # (B, n, T, m), (B, n, T, r)
     q_latent = step.dot(q_nope, _up(a, w, "k_b", a.d_nope).swapaxes(-1, -2))  # (B, n, T, l)
     s = step.dot(q_latent, latent.swapaxes(-1, -2), "scores")  # (B, n, T, S)
-    s += step.dot(q_rope, k_rope.swapaxes(-1, -2), "scores")
+    if a.d_rope:
+        s += step.dot(q_rope, k_rope.swapaxes(-1, -2), "scores")
     # a bias of the keys adds the same to every score of a query, which the softmax does not see
     p = _probabilities(s, mask, step)
     o = step.dot(step.dot(p, latent, "values"), _up(a, w, "v_b", a.d_v))  # (B, n, T, c)
@@ -205,7 +210,11 @@ def _choice(a: LatentAttention, index: Indexer, x: Array, source: Array, w: Weig
     """The positions of the top_k keys by Σ over index heads of weight · relu(q · k): (B, T, k)."""
     w = w.at("index")
     n, width = index.n_heads, index.d
+    if index.q_norm is not None:
+        source = normed(source, index.q_norm, w.at("q_norm"))
     q = step.linear(source, w, "q", n * width).reshape(*x.shape[:2], n, width)
+    if index.ssmax:
+        q = q * step.ssmax(w.at("ssmax"), n)
     q = _rotated(a, q, step, index.pairing) * (1 / math.sqrt(width))  # (B, T, n, width)
     k = normed(step.linear(x, w, "k", width), Norm(kind="layernorm", bias=True, eps=1e-6), w.at("k_norm"))
     k = _rotated(a, k[:, :, None, :], step, index.pairing)[:, :, 0]  # (B, T, width)

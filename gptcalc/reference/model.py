@@ -99,8 +99,7 @@ class Model:
         the MTP modules, on these tokens alone.
         """
         step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights, self.latent)
-        if self.architecture.averaged_residuals:
-            step.sums = 1
+        self._prepare(step)
         if attention:
             step.attention = []
         embedded = x = self._embed(step)
@@ -120,6 +119,13 @@ class Model:
         predicted = self._predict(final, step) if predict else []
         self.cache.length = step.length
         return Result(logits, hidden, embedded, step.attention, predicted)
+
+    def _prepare(self, step: Step) -> None:
+        """What holds for all layers of the model."""
+        if self.architecture.averaged_residuals:
+            step.sums = 1
+        if self.architecture.learned_frequencies:
+            step.frequencies = np.exp(self.weights("rope.alpha", self.architecture.learned_frequencies))
 
     def _checked(self, tokens: Sequence[int] | Array) -> Array:
         """Tokens as (B, T), all in the vocabulary and within the table of positions."""
@@ -205,7 +211,7 @@ class Model:
                 break
             w = self.weights.at(f"mtp.{k}")
             part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
-            part.sums = step.sums and 1
+            self._prepare(part)
             e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
             h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))
             x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)

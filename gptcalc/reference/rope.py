@@ -107,10 +107,14 @@ def _longrope_factor(scaling: LongRope, context: int) -> float:
     return math.sqrt(1 + math.log(factor) / math.log(scaling.original)) if factor > 1 else 1.0
 
 
-def angles(positions: Array, rope: Rope, r: int, length: int, context: int) -> tuple[Array, Array]:
-    """cos and sin of every position's and pair's angle, each (T, r/2)."""
+def angles(
+    positions: Array, rope: Rope, r: int, length: int, context: int, learned: Array | None = None
+) -> tuple[Array, Array]:
+    """cos and sin of every position's and pair's angle, each (T, r/2); `learned` multiplies the frequencies."""
     per_position, factor = frequencies(rope, r, length, context)
     angle = positions[:, None] * per_position  # (T, r/2)
+    if learned is not None:
+        angle = angle * learned
     return np.cos(angle) * factor, np.sin(angle) * factor
 
 

@@ -26,6 +26,7 @@ from gptcalc.architecture import (
     Proportional,
     Repeat,
     Rope,
+    pairs_turned,
 )
 
 CONTEXT = 48
@@ -85,6 +86,7 @@ class _Shrinking:
             head=replace(o.head, width=self.width),
             mtp=mtp,
             per_layer_embedding=ple,
+            learned_frequencies=max(pairs_turned(blocks)) if o.learned_frequencies else 0,
         )
 
     @property
@@ -162,7 +164,7 @@ class _Shrinking:
         return replace(rope, channels=r if partial else None, fraction=1.0, scaling=scaling)
 
     def latent(self, a: LatentAttention) -> LatentAttention:
-        d_rope = self.size("d_rope", a.d_rope, multiple=2, least=4)
+        d_rope = a.d_rope and self.size("d_rope", a.d_rope, multiple=2, least=4)
         index = a.index
         if index is not None:
             index = replace(

@@ -33,6 +33,7 @@ class Step:
         self.tokens = tokens  # (B, T)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
+        self.frequencies: Array | None = None  # learned factors of the rotation's frequencies
         self.sums: int | None = None  # where residuals are averaged: how many summands the stream has
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
@@ -62,7 +63,7 @@ class Step:
     def angles(self, rope: Rope, r: int) -> tuple[Array, Array]:
         """cos and sin (T, r/2) for this step's positions, computed once for all layers that turn alike."""
         if (rope, r) not in self._angles:
-            cos, sin = angles(self.positions, rope, r, self.length, self.context)
+            cos, sin = angles(self.positions, rope, r, self.length, self.context, self.frequencies)
             self._angles[rope, r] = cos.astype(self.dtype), sin.astype(self.dtype)
         return self._angles[rope, r]
 
@@ -71,6 +72,13 @@ class Step:
         steps = (self.positions + t.shift) / t.floor
         factor: Array = (steps + 1.0) ** t.scale if t.form == "power" else np.log(np.floor(steps) + 1.0) * t.scale + 1.0
         return factor.astype(self.dtype)[:, None, None]
+
+    def ssmax(self, w: Weights, n_heads: int) -> Array:
+        """Scalable softmax (arXiv:2501.19399): s·ln(position + 1) + b for every head, (T, n_heads, 1)."""
+        growth = np.log(self.positions + 1.0).astype(self.dtype)[:, None, None]
+        scale, bias = w("scale", n_heads), w("bias", n_heads)
+        factor: Array = growth * scale.reshape(n_heads, 1) + bias.reshape(n_heads, 1)
+        return factor
 
     def log_growth(self, length: int) -> Array:
         """ln(position) / ln(length) beyond `length`, 1 before: (T, 1, 1)."""
