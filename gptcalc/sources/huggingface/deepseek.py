@@ -175,6 +175,60 @@ MISTRAL4 = DEEPSEEK_V3.but(
     only={"scoring_func": "softmax"},
 )
 
+
+def rotating(fields: Fields, n: int) -> Sequence[str]:
+    """Layers without rotation by a list of flags, else every fourth; each has latents and a choice of its own."""
+    flags = fields.items("no_rope_layers")
+    step = fields.size("no_rope_layer_interval") or 4
+    rotates = [(i + 1) % step for i in range(n)] if flags is None else flags[:n]
+    if len(rotates) != n:
+        raise InputError(f"{fields.within}no_rope_layers has {len(rotates)} entries, the model {n} layers")
+    sources, choices = fields.items("kv_source_layers"), fields.items("indexer_types")
+    if sources is not None and sources != list(range(n)):
+        raise fields.unsupported("kv_source_layers", "shared latents are not understood")
+    if choices is not None and set(choices) != {"full"}:
+        raise fields.unsupported("indexer_types", "shared choices are not understood")
+    return ["mla" if flag else "nope" for flag in rotates]
+
+
+def whole_head(fields: Fields) -> int:
+    """Where nothing turns, all of a head's channels come from the latent."""
+    return fields.needed("qk_nope_head_dim") + fields.needed("qk_rope_head_dim")
+
+
+MISTRAL_LARGE4 = DEEPSEEK_V2.but(
+    document={
+        "layers": stack(rotating, SPARSE),
+        "softcap": number("final_logit_softcapping"),
+        "learned_frequencies": True,
+        "mla": {
+            **{key: hole for key, hole in LATENT.items() if key != "q_rank"},
+            "bias": when("attention_bias", ["kv_a", "out"]),
+            "latent_norm": rmsnorm(),
+            "ssmax": True,
+            "index": index(pairing="adjacent", q_norm={"kind": "layernorm", "eps": 1e-6}, ssmax=True),
+        },
+        "nope": {"like": "mla", "position": "none", "d_nope": Hole(whole_head), "d_rope": 0},
+        "moe": {**EXPERTS, "normalize": True, "groups": groups()},
+    },
+    only={"scoring_func": "softmax", "indexer_rope_interleave": True, "rope_interleave": True, "layer_types": None},
+    irrelevant=("layer_types", "num_key_value_heads"),
+    names={
+        **INDEX_NAMES,
+        "rope.alpha": bare("model.rotary_emb.alpha"),
+        **in_layers(
+            PREFIX,
+            {
+                "attn.ssmax.scale": bare("self_attn.softmax_scaling.scale"),
+                "attn.ssmax": Held("self_attn.softmax_scaling", bias=".bias"),
+                "attn.index.q_norm": "self_attn.indexer.q_input_norm",
+                "attn.index.ssmax.scale": bare("self_attn.indexer.softmax_scaling.scale"),
+                "attn.index.ssmax": Held("self_attn.indexer.softmax_scaling", bias=".bias"),
+            },
+        ),
+    },
+)
+
 YOUTU = DEEPSEEK_V3.but(document={"layers": stack("mla", "mlp"), "moe": None, "mtp": None})
 
 
@@ -275,6 +329,7 @@ READERS = {
     "axk1": AXK1,
     "sarvam_mla": FIRST_DENSE,
     "mistral4": MISTRAL4,
+    "mistral_large4_text": MISTRAL_LARGE4,
     "youtu": YOUTU,
     "minicpm3": MINICPM3,
     "longcat_flash": LONGCAT,

@@ -31,7 +31,6 @@ UNSUPPORTED: dict[str, str] = {
     "inkling2_loop_text": "looped layers are not supported yet",
     "minimax_m3": "block-sparse attention is not supported yet",
     "minimax_m3_vl_text": "block-sparse attention is not supported yet",
-    "mistral_large4_text": "learned scales of the scores are not supported yet",
     "mllama_text_model": "cross-attention layers are not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
 }
