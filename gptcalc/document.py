@@ -375,6 +375,8 @@ class _Builder:
             keys.setdefault("position", "none")
         if keys.setdefault("position", self.doc.position) == "rope":
             keys.setdefault("rope", self.doc.rope or Rope())
+        elif self.sections.get(name, {}).get("rope") is None:
+            keys.pop("rope", None)  # that of the section it is like
         sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
         keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))

@@ -147,6 +147,8 @@ def latents(draw: st.DrawFn, position: str) -> Document:
     if draw(st.integers(1, 6)) == 1:
         section |= {"d_rope": 0, "position": "none"}
         section.pop("rope", None)
+    elif position == "rope":
+        section["position"] = "rope"
     return section
 
 
