@@ -338,13 +338,7 @@ class _Builder:
         sites = {"q": {"qkv", "attn"}, "k": {"qkv", "attn"}, "v": {"qkv", "attn"}, "out": {"attn"}}
         default = [site for site, also in sites.items() if site in top or also & set(top)]
         keys["bias"] = _sites(keys.get("bias", default), ("q", "k", "v", "out"), {"qkv": ("q", "k", "v")})
-        default_position = doc.position if doc.position in ("rope", "alibi") else "none"
-        if keys.setdefault("position", default_position) == "rope":
-            keys.setdefault("rope", doc.rope or Rope())
-        elif "rope" in keys:
-            if self.sections.get(name, {}).get("rope") is not None:
-                raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
-            keys.pop("rope")
+        self.positions(name, keys, ("rope", "alibi"))
         if isinstance(keys.get("qk_norm"), str):
             keys["qk_norm"] = {"over": keys["qk_norm"]}
         if isinstance(keys.get("qk_norm"), Mapping):
@@ -352,6 +346,16 @@ class _Builder:
         mixer: Attention = typed(keys, Attention, name)
         check_attention(name, mixer)
         return mixer
+
+    def positions(self, name: str, keys: dict[str, Any], known: tuple[str, ...]) -> None:
+        """How a sublayer sees positions: as the model does, where it can; a rotation only where it is used."""
+        default = self.doc.position if self.doc.position in known else "none"
+        if keys.setdefault("position", default) == "rope":
+            keys.setdefault("rope", self.doc.rope or Rope())
+            return
+        if self.sections.get(name, {}).get("rope") is not None:
+            raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
+        keys.pop("rope", None)  # that of the section it is like
 
     def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
         """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
@@ -371,12 +375,7 @@ class _Builder:
             raise InputError(f"{name}: n_heads is missing")
         if self.doc.d_v is not None:
             keys.setdefault("d_v", self.doc.d_v)
-        if self.doc.position not in ("rope", "none"):
-            keys.setdefault("position", "none")
-        if keys.setdefault("position", self.doc.position) == "rope":
-            keys.setdefault("rope", self.doc.rope or Rope())
-        elif self.sections.get(name, {}).get("rope") is None:
-            keys.pop("rope", None)  # that of the section it is like
+        self.positions(name, keys, ("rope",))
         sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
         keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
