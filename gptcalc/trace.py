@@ -136,7 +136,7 @@ def _generated(model: Model, last: Array, n: int, progress: Callable[[int], None
         token = int(last.argmax())
         yield token
         if progress is not None:
-            progress(done + 1)
+            progress(token)
         if done + 1 < n:
             last = model.decode(token).logits[0, 0]
 

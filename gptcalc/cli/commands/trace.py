@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gptcalc.cli.answer import Answer, show, write_file_bytes
 from gptcalc.cli.options import Context, Model, Set, context_warnings, number
+from gptcalc.cli.progress import bar
 from gptcalc.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -60,24 +60,15 @@ def command(
         return Answer(found, show("trace", found), warnings)
     if context is not None:
         raise InputError("--context goes without --tokens: the tokens are the context", kind="usage")
-    made = trace.run(
-        loaded.architecture, _weights(model, loaded), _ids(tokens),
-        decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
-        progress=_progress(generate) if sys.stderr.isatty() else None,
-    )  # fmt: skip
+    with bar(generate or 0) as step:
+        made = trace.run(
+            loaded.architecture, _weights(model, loaded), _ids(tokens),
+            decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
+            progress=lambda token: step(f"token {token}"),
+        )  # fmt: skip
     if save is not None:
         _save(save, made.arrays)
     return Answer(made.trace, show("trace", made.trace), loaded.notes)
-
-
-def _progress(whole: int | None) -> Callable[[int], None]:
-    """A line on stderr that says how many tokens there are."""
-
-    def progress(done: int) -> None:
-        end = "\r\x1b[K" if done == whole else ""
-        print(f"\r{done}/{whole} tokens{end}", end="", file=sys.stderr, flush=True)
-
-    return progress
 
 
 def _ids(text: str) -> list[int]:

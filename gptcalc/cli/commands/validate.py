@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Models, Set
+from gptcalc.cli.progress import each
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def command(
     references = [*models, *(names() if every else ())]
     found: list[Validation] = []
     notes: list[str] = []
-    for reference in _shown(references):
+    for reference in each(references):
         loaded, result = _validated(reference, settings, checkpoint, materialize)
         found.append(result)
         notes += loaded.notes
@@ -61,17 +60,3 @@ def _validated(
     if materialize:
         result = materialized(result, loaded.architecture)
     return loaded, result
-
-
-def _shown(references: list[str]) -> Iterable[str]:
-    """The references one by one; with several on a terminal, a line on stderr says where it is."""
-    if len(references) == 1 or not sys.stderr.isatty():
-        return references
-    return _with_progress(references)
-
-
-def _with_progress(references: list[str]) -> Iterator[str]:
-    for number, reference in enumerate(references, 1):
-        print(f"\r\x1b[K{number}/{len(references)} {reference}", end="", file=sys.stderr, flush=True)
-        yield reference
-    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
