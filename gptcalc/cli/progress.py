@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 
 
 def each(items: Sequence[str]) -> Iterator[str]:
@@ -26,5 +27,6 @@ def bar(steps: int) -> Iterator[Callable[[str], None]]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=steps, completed=-1)
-        yield lambda word: progress.update(task, advance=1, description=word)
+        task = progress.add_task("", total=steps)
+        done = count()
+        yield lambda word: progress.update(task, completed=next(done), description=word)
