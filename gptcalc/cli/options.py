@@ -60,7 +60,7 @@ Context: TypeAlias = Annotated[
     ),
 ]  # fmt: skip
 KVDType: TypeAlias = Annotated[
-    str, typer.Option("--kv-dtype", "--kv-cache-dtype", metavar="TYPE", help="Data type of the cache; KEYS:VALUES for two.")
+    str, typer.Option("--kv-dtype", "--kv-cache-dtype", metavar="TYPE", help="Data type of the cache; K:V for two.")
 ]
 StateDType: TypeAlias = Annotated[
     str, typer.Option("--state-dtype", metavar="TYPE", help="Data type of recurrent states.")

@@ -37,6 +37,7 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["m"] = symbols.index("q_rank", a.q_rank, name)
     if a.experts is not None:
         letters["e"] = symbols.index("n_experts", a.experts.n_experts, name, "ep")
+        letters["q"] = letters["e"]._replace(shard=None)  # the router is everywhere
         letters["j"] = symbols.index("top_k", a.experts.top_k, name)
     return letters
 
@@ -73,8 +74,8 @@ def _queries(lines: Lines, a: Attention) -> None:
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        lines.sum("ρ[t,e] = Σ_i n[t,i]·W_R[i,e]", saved=2, W_R="router")
-        lines.pointwise("π[t,e] = softmax_e(ρ[t,e]), the top_k kept")
+        lines.sum("ρ[t,q] = Σ_i n[t,i]·W_R[i,q]", saved=2, W_R="router")
+        lines.pointwise("π[t,q] = softmax_q(ρ[t,q]), the top_k kept")
         lines.sum(f"p[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
         lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = p[{_ix('t', 'e', q, 'a')}], e the j-th of E(t)")
     else:
