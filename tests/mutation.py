@@ -9,7 +9,7 @@ import pytest
 
 
 def mutate(module: ModuleType, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
-    """Compiles the module's source with `old` replaced, and puts its functions and methods in place of the true ones."""
+    """Compiles the module's source with `old` replaced; its functions and methods take the place of the true ones."""
     source = inspect.getsource(module)
     assert old in source, f"{module.__name__} no longer says: {old}"
     scratch: dict[str, object] = {"__name__": module.__name__}
