@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import msgspec
 from msgspec import Struct, convert
@@ -30,6 +30,11 @@ def _explained(text: str, value: Any, type_: Any, place: str) -> InputError:
         return InputError(f"unknown key {printable(word)!r}{place_of}", did_you_mean(word, known), "unknown")
     if problem.startswith("Object missing required field `"):
         return InputError(f"{key + ': ' if key != 'document' else ''}{problem.split('`')[1]} is missing")
+    if problem.startswith("Invalid ") and "value " in problem:
+        word = problem.partition("value ")[2].strip("'")
+        words = [str(word) for word in _words(_type_at(type_, where)) or _tags(type_, where)]
+        hint = did_you_mean(word, words) or f"known are {', '.join(words)}"
+        return InputError(f"{key}: unknown value {printable(word)!r}", hint, "unknown")
     found = _at(value, where)
     shown = f", found {printable(repr(found), 60)}" if found is not None else ""
     return InputError(f"{key}: {problem[0].lower()}{problem[1:].replace('`', '')}{shown}")
@@ -46,10 +51,36 @@ def _at(value: Any, path: str) -> Any:
 def _struct_at(type_: Any, path: str) -> Any:
     """The struct class at a dotted path inside a struct class (the last one known, where a union hides it)."""
     for word in path.split(".") if path else []:
-        fields = {f.encode_name: f.type for f in msgspec.structs.fields(type_)}
-        options = getattr(fields.get(word), "__args__", (fields.get(word),))
-        structs = [t for t in options if isinstance(t, type) and issubclass(t, Struct)]
+        structs = [t for t in _options(_field(type_, word)) if isinstance(t, type) and issubclass(t, Struct)]
         if not structs:
             break
         type_ = structs[0]
     return type_
+
+
+def _type_at(type_: Any, path: str) -> Any:
+    """The type of the field at a dotted path inside a struct class."""
+    above, _, name = path.rpartition(".")
+    return _field(_struct_at(type_, above), name.partition("[")[0])
+
+
+def _tags(type_: Any, path: str) -> list[Any]:
+    """The tags of the structs of which the one at this path says which it is."""
+    union = _options(_type_at(type_, path.rpartition(".")[0]))
+    return [t.__struct_config__.tag for t in union if isinstance(t, type) and issubclass(t, Struct)]
+
+
+def _field(type_: Any, name: str) -> Any:
+    return next((f.type for f in msgspec.structs.fields(type_) if f.encode_name == name), None)
+
+
+def _options(type_: Any) -> tuple[Any, ...]:
+    """What a union is a union of; anything else alone."""
+    return getattr(type_, "__args__", None) or (type_,)
+
+
+def _words(type_: Any) -> list[Any]:
+    """All values of the literals in a type, however deep they stand."""
+    if get_origin(type_) is Literal:
+        return list(type_.__args__)
+    return [word for inner in getattr(type_, "__args__", ()) for word in _words(inner)]

@@ -123,6 +123,8 @@ def build(document: Mapping[str, Any]) -> Architecture:
     sections = {key: value for key, value in plain.items() if isinstance(value, Mapping) and _is_section(key, value)}
     keys = {key: value for key, value in plain.items() if key not in sections}
     for key in keys:
+        if key in KINDS and key not in CORE:
+            raise InputError(f"{key}: expected a section with keys of its own, found {printable(repr(keys[key]), 60)}")
         if key not in CORE:
             known = [*CORE, *KINDS, *ABOUT]
             raise InputError(f"unknown key {printable(str(key))!r}", did_you_mean(str(key), known), "unknown")
