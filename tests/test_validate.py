@@ -29,6 +29,6 @@ def test_analysis_equals_witness(document: dict[str, Any]) -> None:
 
 @pytest.mark.heavy
 @given(documents())
-@settings(max_examples=30_000, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=20_000, deadline=None, suppress_health_check=SLOW)
 def test_analysis_equals_witness_at_length(document: dict[str, Any]) -> None:
     agrees(document)
