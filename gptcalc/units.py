@@ -165,6 +165,8 @@ def ratio(a: int | Fraction, b: int | Fraction) -> str:
 
 
 def _scaled(value: Fraction, base: int, prefixes: tuple[str, ...], unit: str = "") -> str:
+    if value < 0:
+        return "-" + _scaled(-value, base, prefixes, unit)
     power = 0
     while power + 1 < len(prefixes) and float(_three_digits(value / base**power)) >= base:
         power += 1
