@@ -176,6 +176,14 @@ class ResidualGate(Strict, frozen=True, kw_only=True):
     eps: Positive = 1e-3
 
 
+class LowRankResidual(Strict, frozen=True, kw_only=True):
+    """A learned residual beside a sublayer (LAuReL, arXiv:2411.07501): x ← (x + y + n + norm(n·A·B))/√2, where n is
+    what the sublayer reads and A·B has this rank (Gemma 3n)."""
+
+    rank: Size
+    norm: Norm = Norm()  # default: the model's
+
+
 NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
 
 
@@ -191,6 +199,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual_scale: float = 1.0
     residual_gate: ResidualGate | None = None
+    laurel: LowRankResidual | None = None
 
     @property
     def norm_behind(self) -> Norm | None:
@@ -413,6 +422,20 @@ class PerLayerEmbedding(Strict, frozen=True, kw_only=True):
     norm: Norm | None = None  # default: the model's
 
 
+class AltUp(Strict, frozen=True, kw_only=True):
+    """Alternating updates (arXiv:2301.13310): n streams, of which the blocks compute one, the active one.
+
+    The further streams begin as projections of the embedding; before a block all are predicted as mixtures of all,
+    after it corrected by what the block changed; projected back, they are averaged before the final norm. A
+    per-layer embedding enters all streams but the first.
+    """
+
+    n: Annotated[int, Meta(ge=2, le=64)]
+    active: Count = 0
+    scale: bool = False  # learned factors of the active stream where the per-layer embedding's gate reads it
+    norm: Norm | None = None  # of the router; default: the model's
+
+
 class Dropout(Strict, frozen=True, kw_only=True):
     """Where training drops activations; costs memory for masks, nothing else."""
 
@@ -434,6 +457,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    altup: AltUp | None = None
     learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
     dropout: Dropout | None = None

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gptcalc.architecture import (
+    MTP,
     NTK,
+    AltUp,
     Attention,
     AttentionExperts,
     Block,
     Dynamic,
     Experts,
     LongRope,
+    PerLayerEmbedding,
     Rope,
     Sublayer,
     rotated,
@@ -24,6 +27,8 @@ def check_sublayer(name: str, s: Sublayer) -> None:
         raise InputError(f"{name}.post_norm: norm_at is 'pre', so there is no norm behind")
     if s.residual_gate is not None and s.norm_at == "post":
         raise InputError(f"{name}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
+    if s.residual_gate is not None and s.laurel is not None:
+        raise InputError(f"{name}.laurel: a residual is gated or has a learned part, not both")
 
 
 def check_averaged(blocks: Iterable[Block]) -> None:
@@ -32,16 +37,29 @@ def check_averaged(blocks: Iterable[Block]) -> None:
         for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
                 raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
-            if unit.norm_at == "post" or unit.residual_gate is not None:
-                raise InputError(f"averaged_residuals: {unit.section} normalises or gates its residual itself")
+            if unit.norm_at == "post" or unit.residual_gate is not None or unit.laurel is not None:
+                raise InputError(f"averaged_residuals: {unit.section} has a residual of another form")
+
+
+def check_altup(a: AltUp, averaged: bool, mtp: MTP | None, ple: PerLayerEmbedding | None) -> None:
+    """What alternating updates need, and what is not defined with several streams."""
+    if a.active >= a.n:
+        raise InputError(f"altup.active: there is no stream {a.active} among {a.n}; they are numbered from 0")
+    if a.scale and ple is None:
+        raise InputError("altup.scale: there is no per_layer_embedding whose gate would read what it scales")
+    if averaged:
+        raise InputError("averaged_residuals: not defined for the streams of altup")
+    if mtp is not None:
+        raise InputError("mtp: not defined for the streams of altup")
 
 
 def check_parallel(s: Sublayer) -> None:
     """What a sublayer must not have that shares its residual with others."""
     if s.norm_at == "post":
         raise InputError(f"{s.section}: norm_at 'post' needs a residual of its own, not a parallel one")
-    if s.residual_gate is not None:
-        raise InputError(f"{s.section}: residual_gate needs a residual of its own, not a parallel one")
+    for key, given in (("residual_gate", s.residual_gate), ("laurel", s.laurel)):
+        if given is not None:
+            raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")
 
 
 def check_attention(name: str, a: Attention) -> None:

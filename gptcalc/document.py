@@ -17,6 +17,7 @@ from gptcalc.architecture import (
     ACTIVATIONS,
     MTP,
     ActivationName,
+    AltUp,
     Architecture,
     Attention,
     Block,
@@ -42,6 +43,7 @@ from gptcalc.architecture import (
     sublayers,
 )
 from gptcalc.constraints import (
+    check_altup,
     check_attention,
     check_averaged,
     check_experts,
@@ -106,6 +108,7 @@ class Document(Strict, frozen=True, kw_only=True):
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
+    altup: AltUp | None = None
     learned_frequencies: bool = False
     averaged_residuals: bool = False
     dropout: Dropout | bool = False
@@ -154,13 +157,15 @@ class _Builder:
         mtp = self.mtp(layers)
         if doc.averaged_residuals:
             check_averaged(self.blocks.values())
+        if doc.altup is not None:
+            check_altup(doc.altup, doc.averaged_residuals, mtp, doc.per_layer_embedding)
         for name in self.sections:
             if name not in self.used:
                 raise InputError(f"section {name!r} is not used in layers {doc.layers!r}", kind="unknown")
         self.check_top_level()
         width = doc.embedding.width or doc.d
         learned = doc.position == "learned"
-        ple = doc.per_layer_embedding
+        ple, altup = doc.per_layer_embedding, doc.altup
         rows = (doc.embedding.rows or doc.c) if learned else 0
         if learned and rows < doc.c + doc.embedding.offset:
             raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
@@ -190,6 +195,7 @@ class _Builder:
             mtp=mtp,
             per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
             layer_scalar=doc.layer_scalar,
+            altup=altup if altup is None or altup.norm is not None else replace(altup, norm=self.norm),
             learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
@@ -325,6 +331,8 @@ class _Builder:
         out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
         if norm is not None:
             out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
+        if isinstance(keys.get("laurel"), Mapping):
+            keys["laurel"] = {"norm": msgspec.to_builtins(self.norm), **keys["laurel"]}
         return out | keys
 
     def attention(self, name: str, keys: dict[str, Any]) -> Attention:

@@ -91,8 +91,9 @@ def run(
 ) -> Run:
     """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights.
 
-    Arrays: logits (T, v), hidden (layers, T, d), attention (a list padded to (layers, n_heads, T, S)) where asked for;
-    with `decode`, decode_logits (decode, v) of the last tokens, which went one by one through the cache.
+    Arrays: logits (T, v), hidden (layers, T, d; of n parallel streams (layers, n, T, d)), attention (a list padded to
+    (layers, n_heads, T, S)) where asked for; with `decode`, decode_logits (decode, v) of the last tokens, which went
+    one by one through the cache.
     """
     if not 0 <= decode < len(tokens):
         raise InputError(f"--decode {decode}: must be less than the {len(tokens)} tokens", kind="usage")
@@ -118,7 +119,7 @@ def run(
 
 
 def _arrays(whole: Result) -> dict[str, Array]:
-    arrays = {"logits": whole.logits[0], "hidden": np.stack([x[0] for x in whole.hidden])}
+    arrays = {"logits": whole.logits[0], "hidden": np.stack([x[..., 0, :, :] for x in whole.hidden])}
     for number, weights in enumerate(whole.attention or ()):
         arrays[f"attention.{number}"] = weights[0]
     return arrays

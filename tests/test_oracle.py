@@ -64,6 +64,7 @@ def others(places: list[str]) -> list[str]:
     """transformers 5 stacks the experts that checkpoints keep apart, and fuses their gate with up."""
     made = []
     for place in places:
+        made.append(place.replace("{e}", "*"))
         stacked = place.replace(".{e}", "").removesuffix(".weight")
         made.append(stacked)
         for word in ("gate_proj", "up_proj", "w1", "w3"):

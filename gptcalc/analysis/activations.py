@@ -67,10 +67,13 @@ class Kept(NamedTuple):
         return self.total - self.after(recompute).total
 
 
+STREAM = ("x", "X")  # what goes from layer to layer: one residual stream, or several
+
+
 def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
     """A layer's, the embedding's or the output's share. x is entered where it is read: in the layers and the output."""
     saved = [(line, saved_bytes(line, work)) for line in stage.lines if line.saved]
-    stream = [size for line, size in saved if line.statement.left.name == "x"]
+    stream = [size for line, size in saved if line.statement.left.name in STREAM]
     core = sum(size for line, size in saved if _is_core(line))
     rest = sum(size for line, size in saved) - core
     if adapted is not None:
@@ -80,7 +83,7 @@ def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
         return Kept(rest=rest - stream[-1], dispatched=dispatched)
     if stage.kind == "output":
         first = stage.lines[0]
-        (x,) = (ref for ref in first.statement.references if ref.name == "x")
+        (x,) = (ref for ref in first.statement.references if ref.name in STREAM)
         return Kept(entering=work.width * elements(first, x, work), rest=rest)
     return Kept(stream[-1], core, dispatched, rest - stream[-1])
 

@@ -63,7 +63,7 @@ def flops(
             n = line.flops(work) * stage.times * passes
             if n:
                 by_component[line.component] += n
-                if not line.multiplies_weights():
+                if line.attends():
                     attention += n
     total = sum(by_component.values())
     tokens = batch * work.new_tokens

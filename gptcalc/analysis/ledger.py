@@ -143,8 +143,8 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     for stage in equations(architecture, found.mla).stages:
         for line in stage.lines:
             terms = line.terms(work)
-            product = line.multiplies_weights()
-            wrong_side = (key == "attention" and product) or (key == "weights" and not product)
+            attends = line.attends()
+            wrong_side = (key == "attention" and not attends) or (key == "weights" and attends)
             if stage.kind == "mtp" or not terms or wrong_side or component not in (None, line.component):
                 continue
             of = line.statement.left.name

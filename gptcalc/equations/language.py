@@ -275,8 +275,10 @@ class Line:
         """2 × the multiply-adds."""
         return 2 * self.terms(work)
 
-    def multiplies_weights(self) -> bool:
-        return any(ref.name in self.weights for ref in self.statement.factors)
+    def attends(self) -> bool:
+        """Whether it multiplies over pairs of tokens, and no weights."""
+        factors = self.statement.factors
+        return "s" in self.ranges() and not any(ref.name in self.weights for ref in factors)
 
     def tensors(self) -> list[Tensor]:
         """The learned tensors on this line."""

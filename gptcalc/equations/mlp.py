@@ -59,7 +59,8 @@ def mlp(lines: Lines, m: Mlp) -> None:
     """n[t,i] → y[t,i]."""
     keys = {"gate": "gate", "up": "up", "down": "down"}
     norm = m.mid_norm
-    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys, clamp=Clamp(m.clamp, m.clamp_at))
+    clamp = Clamp(m.clamp, m.clamp_at)
+    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys, clamp=clamp, sparsity=m.sparsity)
     if m.activation == "xielu":
         lines.pointwise("xielu's slopes α_p[], α_n[]", α_p="alpha_p", α_n="alpha_n")
     if norm is not None:
@@ -71,7 +72,7 @@ def mlp(lines: Lines, m: Mlp) -> None:
 def _feed_forward(
     lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
-    clamp: Clamp | None = None,
+    clamp: Clamp | None = None, sparsity: float = 0.0,
 ) -> None:  # fmt: skip
     """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own.
 
@@ -89,6 +90,8 @@ def _feed_forward(
         return
     gate = f"g[{here}] = Σ_{i} {source}·W_G[{expert}{i},{f}]{plus(f'b_G[{expert}{f}]', 'gate' in bias)}"
     lines.sum(gate, condition, 2, component, W_G=keys["gate"], b_G=keys["gate"] + ".bias")
+    if sparsity:
+        lines.pointwise(f"g[{here}] = max(g[{here}] − its {sparsity:g} quantile if normal, 0)", condition)
     lines.sum(text, condition, 2, component, **marks)
     gate, up = clamp.gate(function, f"g[{here}]"), clamp.both(f"u[{here}]")
     lines.pointwise(f"h[{here}] = {gate}·{up}", condition, 2 * kept, component)

@@ -9,6 +9,7 @@ from typing import assert_never
 from gptcalc.architecture import (
     MTP,
     PREFIX,
+    AltUp,
     Architecture,
     Attention,
     Block,
@@ -21,7 +22,7 @@ from gptcalc.architecture import (
     Sublayer,
     sublayers,
 )
-from gptcalc.equations import attention, latent, mlp
+from gptcalc.equations import altup, attention, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
 from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.equations.norms import drop, enter, leave, norm_line, summed
@@ -109,7 +110,8 @@ class _Model:
             scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows)
         lines = self.lines("embedding", "embedding", scope)
         scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
-        first = 0 if e.position == "learned" else 2  # with a position added, only the sum is needed again
+        whole = 2 if self.model.altup is None else 0  # else kept as one of the streams
+        first = 0 if e.position == "learned" else whole  # with a position added, only the sum is needed again
         if letter == "i":
             lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E="token")
         else:
@@ -117,11 +119,11 @@ class _Model:
             lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, first, "other", W_E="projection")
         if e.position == "learned":
             row = f"t + {e.offset}" if e.offset else "t"
-            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=2, P="position")
+            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=whole, P="position")
         elif e.position == "sinusoidal":
             lines.pointwise("x[t,i] = x[t,i] + sin/cos(t)")
         if e.norm is not None:
-            norm_line(self.lines_into(lines, "norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=2)
+            norm_line(self.lines_into(lines, "norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=whole)
         if self.model.dropout is not None and self.model.dropout.residual:
             drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
@@ -131,7 +133,15 @@ class _Model:
             rotation = Lines("rope", "other", lines.scope)
             rotation.lines = lines.lines
             rotation.pointwise("ω[ϕ] = exp(α_F[ϕ])·ω[ϕ], the frequencies of rotations", α_F="alpha")
+        if self.model.altup is not None:
+            streams = self.streams(self.model.altup)
+            altup.spread(streams)
+            lines.lines += streams.lines
         return lines.lines
+
+    def streams(self, spec: AltUp) -> Lines:
+        """Lines about the streams of alternating updates."""
+        return self.lines("altup", "other", altup.scope(spec, self.d, self.symbols))
 
     def lines_into(self, lines: Lines, component: str) -> Lines:
         """The same list of lines, entered under another component."""
@@ -151,7 +161,8 @@ class _Model:
         }
         other = Lines("ple", "other", lines.scope)
         other.lines = lines.lines
-        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t", E_L="token")
+        beyond = " (0 beyond the table)" if ple.v < self.model.v else ""
+        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t{beyond}", E_L="token")
         other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L="projection")
         norm_line(other, ple.norm or Norm(), "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
         other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
@@ -160,6 +171,10 @@ class _Model:
         head = self.model.head
         letter, width = self.widths()
         lines = self.lines("", "output", {letter: width})
+        if self.model.altup is not None:
+            streams = self.streams(self.model.altup)
+            altup.merge(streams)
+            lines.lines += streams.lines
         if head.norm is not None:
             norm_line(self.lines_into(lines, "norm"), head.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
         else:
@@ -195,7 +210,16 @@ class _Model:
 
     def block(self, block: Block) -> list[Line]:
         out: list[Line] = []
-        _Prefixes(self, out).parts(block)
+        spec = self.model.altup
+        if spec is None:
+            _Prefixes(self, out).parts(block)
+        else:
+            before, after = self.streams(spec), self.streams(spec)
+            altup.predict(before, spec)
+            out.extend(before.lines)
+            _Prefixes(self, out).parts(block)
+            altup.correct(after, spec, self.model.per_layer_embedding is not None)
+            out.extend(after.lines)
         out.extend(self.block_end())
         return out
 
@@ -203,18 +227,22 @@ class _Model:
         """What every layer ends with in models that have it."""
         lines: list[Line] = []
         ple = self.model.per_layer_embedding
+        several = self.model.altup is not None
+        streams = altup.scope(self.model.altup, self.d, self.symbols) if self.model.altup is not None else {}
         if ple is not None:
-            scope = {"p": self.symbols.index("d_ple", ple.d)}
+            scope = {"p": self.symbols.index("d_ple", ple.d), **streams}
             part = self.lines("ple", "other", scope)
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
             part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
             norm_line(part, ple.norm or Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P")
-            part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
+            stream, which = ("X[t,j,i]", ", j ≠ 0") if several else ("x[t,i]", "")
+            part.pointwise(f"{stream} = {stream} + y[t,i]{which}", saved=2)
             lines += part.lines
         if self.model.layer_scalar:
-            scalar = self.lines("", "other")
-            scalar.pointwise("x[t,i] = λ_x[]·x[t,i]", saved=2, λ_x="layer_scalar")
+            scalar = self.lines("", "other", streams)
+            stream = "X[t,j,i]" if several else "x[t,i]"
+            scalar.pointwise(f"{stream} = λ_x[]·{stream}", saved=2, λ_x="layer_scalar")
             lines += scalar.lines
         return lines
 
@@ -308,7 +336,10 @@ class _Prefixes:
         self.out.extend(end.lines)
 
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
-        lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], self.model.scope(mixer))
+        scope = self.model.scope(mixer)
+        if mixer.laurel is not None:
+            scope["c"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, mixer.section)
+        lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Norm, ResidualGate, Sublayer
+from gptcalc.architecture import LowRankResidual, Norm, ResidualGate, Sublayer
 from gptcalc.equations.language import Condition, Lines
 
 
@@ -63,6 +63,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
         return
     y = f"{scale}y[t,i]"
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
+    if sublayer.laurel is not None:
+        _low_rank(_Under(lines, "other"), sublayer.laurel)
+        text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + l[t,i])/√2"
     lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
         norm_line(norms_of(lines), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
@@ -84,6 +87,13 @@ def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
     lines.pointwise(f"β_x[i] = σ(w_x[i]/{gate.temperature:g})", w_x="residual_gate")
     lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {gate.eps:g})")
     lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
+
+
+def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
+    """l: what the sublayer read, through a bottleneck and normed."""
+    lines.sum("ℓ[t,c] = Σ_i n[t,i]·A_L[i,c]", saved=2, A_L="laurel.left")
+    lines.sum("l[t,i] = Σ_c ℓ[t,c]·B_L[c,i]", saved=2, B_L="laurel.right")
+    norm_line(lines, residual.norm, "l[t,i]", "l[t,i]", "i", "laurel.norm", name="_l")
 
 
 class _Under(Lines):

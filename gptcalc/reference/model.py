@@ -25,6 +25,7 @@ from gptcalc.architecture import (
     Block,
     Experts,
     LatentAttention,
+    LowRankResidual,
     Mixer,
     Mlp,
     Norm,
@@ -34,6 +35,7 @@ from gptcalc.architecture import (
 )
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate, sigmoid, softcapped
+from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.attention import attention
 from gptcalc.reference.cache import Cache
 from gptcalc.reference.experts import experts
@@ -50,8 +52,8 @@ class Result:
     """What one call computed."""
 
     logits: Array  # (B, T, v)
-    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm
-    embedded: Array  # (B, T, d), the first block's input
+    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm; all streams (n, B, T, d) with AltUp
+    embedded: Array  # the first block's input, of the same shape
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
 
@@ -102,23 +104,39 @@ class Model:
         self._prepare(step)
         if attention:
             step.attention = []
-        embedded = x = self._embed(step)
-        hidden = []
+        x = self._embed(step)
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
+        altup = self.architecture.altup
+        if altup is not None:
+            x = spread(altup, x, self.weights.at("altup"), step)  # (n, B, T, d)
+        embedded, hidden = x, []
         for number, block in enumerate(self.architecture.blocks()):
             w = self.weights.at(f"layers.{number}")
-            x = BlockRun(w, step).block(block, x)
-            if slices is not None and self.architecture.per_layer_embedding is not None:
-                x = x + _per_layer(self.architecture.per_layer_embedding, x, slices[:, :, number], w, step)
-            if self.architecture.layer_scalar:
-                x = x * w("layer_scalar", 1)
+            x = self._layer(block, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
         if last_only:
-            x = x[:, step.new - 1 :]
+            x = x[..., step.new - 1 :, :]
+        if altup is not None:
+            x = merged(altup, x, self.weights.at("altup"), step)
         logits, final = self._head(x, step)
         predicted = self._predict(final, step) if predict else []
         self.cache.length = step.length
         return Result(logits, hidden, embedded, step.attention, predicted)
+
+    def _layer(self, block: Block, x: Array, row: Array | None, w: Weights, step: Step) -> Array:
+        """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""
+        a, altup, ple = self.architecture, self.architecture.altup, self.architecture.per_layer_embedding
+        if altup is None:
+            read = x = BlockRun(w, step).block(block, x)
+        else:
+            v = w.at("altup")
+            guess = predicted(altup, x, v, step)
+            x = corrected(altup, guess, BlockRun(w, step).block(block, guess[altup.active]), v, step)
+            read = x[altup.active] * v("output_scale", a.d) if altup.scale else x[altup.active]
+        if ple is not None and row is not None:
+            y = _per_layer(ple, read, row, w, step)
+            x = x + y if altup is None else np.concatenate([x[:1], x[1:] + y])
+        return x * w("layer_scalar", 1) if a.layer_scalar else x
 
     def _prepare(self, step: Step) -> None:
         """What holds for all layers of the model."""
@@ -164,12 +182,14 @@ class Model:
         return x
 
     def _per_layer_slices(self, x: Array, step: Step) -> Array | None:
-        """Each layer's slice of the second table, averaged with a projection of the embedding."""
+        """Each layer's slice of the second table, averaged with a projection of the embedding. Where that table is
+        shorter than the vocabulary, the tokens beyond its end read its first row."""
         ple = self.architecture.per_layer_embedding
         if ple is None:
             return None
         w, n = self.weights.at("ple"), self.architecture.n_layers
-        rows = np.take(w("token", ple.v, n * ple.d), step.tokens, axis=0) * math.sqrt(ple.d)
+        tokens = step.tokens if ple.v >= self.architecture.v else np.where(step.tokens < ple.v, step.tokens, 0)
+        rows = np.take(w("token", ple.v, n * ple.d), tokens, axis=0) * math.sqrt(ple.d)
         projected = step.linear(x, w, "projection", n * ple.d) * (1 / math.sqrt(x.shape[-1]))
         projected = normed(projected.reshape(*x.shape[:2], n, ple.d), ple.norm or Norm(), w.at("norm"))
         slices: Array = (projected + rows.reshape(*x.shape[:2], n, ple.d)) * math.sqrt(0.5)
@@ -270,7 +290,11 @@ class BlockRun:
         self.step.tally.added(f"{self.step.place}residual", x, y)
         if mixer.residual_gate is not None:
             return mixed(mixer.residual_gate, x, y, w)
-        x = self.step.joined(x, y)
+        if mixer.laurel is not None:
+            n = self.front(mixer, read, w)
+            x = (x + y + n + low_rank(mixer.laurel, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
+        else:
+            x = self.step.joined(x, y)
         return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
 
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
@@ -313,6 +337,12 @@ def mixed(gate: ResidualGate, x: Array, y: Array, w: Weights) -> Array:
     rest: Array = np.sqrt(np.maximum((1.0 - share) * (1.0 + share), gate.eps))
     both: Array = x * rest + y * share
     return both
+
+
+def low_rank(residual: LowRankResidual, n: Array, w: Weights, step: Step) -> Array:
+    """What a sublayer reads (B, T, d), through a bottleneck and normed."""
+    narrow = step.linear(n, w, "left", residual.rank)
+    return normed(step.linear(narrow, w, "right", n.shape[-1]), residual.norm, w.at("norm"))
 
 
 def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, w: Weights, step: Step) -> Array:

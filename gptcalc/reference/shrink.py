@@ -70,6 +70,9 @@ class _Shrinking:
         ple = o.per_layer_embedding
         if ple is not None:
             ple = replace(ple, v=self.vocabulary(ple.v), d=self.size("ple.d", ple.d, least=4))
+        altup = o.altup
+        if altup is not None:
+            altup = replace(altup, n=self.size("streams", altup.n, least=max(3, altup.active + 1)))
         return replace(
             o,
             d=self.d,
@@ -86,6 +89,7 @@ class _Shrinking:
             head=replace(o.head, width=self.width),
             mtp=mtp,
             per_layer_embedding=ple,
+            altup=altup,
             learned_frequencies=max(pairs_turned(blocks)) if o.learned_frequencies else 0,
         )
 
@@ -111,7 +115,11 @@ class _Shrinking:
 
     def mixer(self, mixer: Mixer) -> Mixer:
         if mixer not in self.mixers:
-            self.mixers[mixer] = self.small(mixer)
+            small = self.small(mixer)
+            if small.laurel is not None:
+                rank = self.size("laurel.rank", small.laurel.rank, least=3)
+                small = replace(small, laurel=replace(small.laurel, rank=rank))
+            self.mixers[mixer] = small
         return self.mixers[mixer]
 
     def small(self, mixer: Mixer) -> Mixer:

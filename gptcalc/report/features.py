@@ -39,6 +39,7 @@ def _all(a: Architecture) -> Iterator[str]:
         "head-bias": a.head.bias,
         "mtp": a.mtp is not None,
         "per-layer-embedding": a.per_layer_embedding is not None,
+        "altup": a.altup is not None,
     }
     yield from (name for name, present in found.items() if present)
 
@@ -48,7 +49,7 @@ def _is_parallel(part: Part) -> bool:
 
 
 def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
-    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre"}
+    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre", "laurel": mixer.laurel is not None}
     if isinstance(mixer, (Attention, LatentAttention)):
         yield attention(mixer)
         found |= {

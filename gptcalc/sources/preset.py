@@ -18,7 +18,7 @@ ORDER = (
     "tying", "position", "rope", "norm", "norm_at", "final_norm", "parallel_norm", "parallel_out_norm", "mlp", "bias",
     "softcap", "logit_scale", "residual_scale", "embedding", "layers", "attn", "mla", "mlp", "moe",
 )  # fmt: skip
-LAST = ("mtp", "per_layer_embedding", "layer_scalar", "dropout")
+LAST = ("mtp", "per_layer_embedding", "layer_scalar", "altup", "dropout")
 WIDTH = 120
 
 

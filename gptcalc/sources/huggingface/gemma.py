@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import (
+    SEARCHED,
     Fields,
     Hole,
     activation,
@@ -102,6 +104,12 @@ def sharing(fields: Fields, n: int) -> Sequence[str]:
     """The last num_kv_shared_layers reuse the keys and values of the last layer of their kind before them."""
     kinds = list(TYPED(fields, n))
     kinds[-1] = "attn"
+    return reusing(fields, kinds)
+
+
+def reusing(fields: Fields, kinds: Sequence[str]) -> Sequence[str]:
+    """These layers, the last of them with the keys and values of earlier ones."""
+    n = len(kinds)
     shared = fields.size("num_kv_shared_layers", least=0) or 0
     if shared >= n:
         raise InputError(f"{fields.within}num_kv_shared_layers = {shared} leaves none of {n} layers to share from")
@@ -119,6 +127,30 @@ def feed_forward(fields: Fields, n: int) -> Sequence[str]:
 
 TYPED = listed("layer_types", TYPES, every(6, "attn", "local"))
 
+PER_LAYER_EMBEDDING = when(
+    optional("hidden_size_per_layer_input", least=0),
+    {
+        "v": size("vocab_size_per_layer_input"),
+        "d": size("hidden_size_per_layer_input"),
+        "activation": activation("hidden_activation", gated=False),
+    },
+)
+PER_LAYER_NAMES = {
+    "ple.token": "model.embed_tokens_per_layer",
+    "ple.projection": "model.per_layer_model_projection",
+    "ple.norm": "model.per_layer_projection_norm",
+    **in_layers(
+        PREFIX,
+        {
+            "ple.gate": "per_layer_input_gate",
+            "ple.out": "per_layer_projection",
+            "ple.post_norm": "post_per_layer_input_norm",
+        },
+    ),
+}
+REUSE = {"like": "attn", "kv": {"from": "attn"}}
+LOCAL_REUSE = {"like": "local", "kv": {"from": "local"}}
+
 GEMMA4 = GEMMA.but(
     document={
         "d_head": None,
@@ -131,14 +163,7 @@ GEMMA4 = GEMMA.but(
         "parallel_out_norm": flag("enable_moe_block"),
         "softcap": number("final_logit_softcapping"),
         "layer_scalar": True,
-        "per_layer_embedding": when(
-            optional("hidden_size_per_layer_input", least=0),
-            {
-                "v": size("vocab_size_per_layer_input"),
-                "d": size("hidden_size_per_layer_input"),
-                "activation": activation("hidden_activation", gated=False),
-            },
-        ),
+        "per_layer_embedding": PER_LAYER_EMBEDDING,
         "local": {
             "like": "attn",
             "n_kv_heads": size("num_key_value_heads"),
@@ -156,8 +181,8 @@ GEMMA4 = GEMMA.but(
             "qk_norm": "head",
             "v_norm": {"weight": False, "eps": number("rms_norm_eps")},
         },
-        "reuse": {"like": "attn", "kv": {"from": "attn"}},
-        "local_reuse": {"like": "local", "kv": {"from": "local"}},
+        "reuse": REUSE,
+        "local_reuse": LOCAL_REUSE,
         "wide": {"like": "mlp", "d_ff": Hole(lambda f: 2 * f.needed("intermediate_size"))},
         "moe": {
             "n_experts": size("num_experts"),
@@ -177,9 +202,7 @@ GEMMA4 = GEMMA.but(
     irrelevant=("rope_theta", "num_global_key_value_heads", "moe_intermediate_size", "num_experts", "top_k_experts"),
     names={
         **SANDWICH_NAMES,
-        "ple.token": "model.embed_tokens_per_layer",
-        "ple.projection": "model.per_layer_model_projection",
-        "ple.norm": "model.per_layer_projection_norm",
+        **PER_LAYER_NAMES,
         **in_layers(
             PREFIX,
             {
@@ -193,10 +216,93 @@ GEMMA4 = GEMMA.but(
                 "moe.gate": bare("experts.gate_up_proj", parts=EXPERTS_GATE_UP),
                 "moe.up": bare("experts.gate_up_proj", parts=EXPERTS_GATE_UP),
                 "moe.down": bare("experts.down_proj"),
-                "ple.gate": "per_layer_input_gate",
-                "ple.out": "per_layer_projection",
-                "ple.post_norm": "post_per_layer_input_norm",
                 "layer_scalar": bare("layer_scalar"),
+            },
+        ),
+    },
+)
+
+# --- Gemma 3n: several streams, a learned residual beside attention, sparse activations, MLPs of several widths -------
+
+TYPED_3N = listed("layer_types", TYPES, every(5, "attn", "local"))
+
+
+def each_layer(name: str, fields: Fields, n: int, otherwise: Sequence[float]) -> list[float]:
+    """A number for each layer: the field has one for all, or a list."""
+    value = fields.get(name)
+    if value is None:
+        return list(otherwise)
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * n
+    if len(values) != n:
+        raise InputError(f"{fields.within}{name} has {len(values)} entries, the model {n} layers")
+    for i, item in enumerate(values):
+        if isinstance(item, bool) or not isinstance(item, (int, float)) or not abs(item) < float("inf"):
+            fields.wrong((f"{name}[{i}]",), "a number", item)
+    return values
+
+
+def feed_forward_3n(fields: Fields, n: int) -> tuple[list[str], dict[str, Any]]:
+    """The section of each layer's MLP, and all such sections: one for each width and sparsity."""
+    widths = each_layer("intermediate_size", fields, n, ())
+    if not widths:
+        raise InputError(f"{fields.within}intermediate_size is missing")
+    for width in widths:
+        if width != int(width) or width < 1:
+            fields.wrong(("intermediate_size",), "positive integers", width)
+    widths = [int(width) for width in widths]
+    dense_from = 10 if n > 10 else 0
+    sparsities = each_layer("activation_sparsity_pattern", fields, n, [0.95] * dense_from + [0.0] * (n - dense_from))
+    usual = max(widths, key=widths.count)
+    several = len({sparsity for sparsity in sparsities if sparsity}) > 1
+    names: list[str] = []
+    sections: dict[str, Any] = {}
+    for width, sparsity in zip(widths, sparsities, strict=True):
+        percent = f"{100 * sparsity:g}".replace(".", "_") if several else ""
+        name = (f"sparse{percent}" if sparsity else "mlp") + (f"_{width}" if width != usual else "")
+        differs = {"d_ff": width} if width != usual else {}
+        if name != "mlp":
+            sections[name] = {"like": "mlp", **differs, **({"sparsity": sparsity} if sparsity else {})}
+        names.append(name)
+    return names, {"d_ff": usual, **sections}
+
+
+GEMMA3N = GEMMA3.but(
+    document={
+        "layers": stack(lambda f, n: reusing(f, TYPED_3N(f, n)), lambda f, n: feed_forward_3n(f, n)[0]),
+        "d_ff": None,
+        SEARCHED: Hole(lambda f: feed_forward_3n(f, f.needed("num_hidden_layers"))[1]),
+        "norm": rmsnorm(),
+        "per_layer_embedding": PER_LAYER_EMBEDDING,
+        "altup": {
+            "n": size("altup_num_inputs"),
+            "active": optional("altup_active_idx", least=0),
+            "scale": flag("altup_correct_scale"),
+        },
+        "attn": {
+            "scale": 1.0,
+            "qk_norm": "head",
+            "v_norm": {"weight": False, "eps": number("rms_norm_eps")},
+            "laurel": {"rank": size("laurel_rank")},
+        },
+        "reuse": REUSE,
+        "local_reuse": LOCAL_REUSE,
+    },
+    irrelevant=("altup_coef_clip",),  # of training
+    names={
+        **PER_LAYER_NAMES,
+        "altup.projection": "model.altup_projections.{e}",
+        "altup.out": "model.altup_unembed_projections.{e}",
+        **in_layers(
+            PREFIX,
+            {
+                "altup.router": "altup.modality_router",
+                "altup.router_norm": "altup.router_norm",
+                "altup.prediction": "altup.prediction_coefs",
+                "altup.correction": "altup.correction_coefs",
+                "altup.output_scale": bare("altup.correct_output_scale"),
+                "attn.laurel.left": "laurel.linear_left",
+                "attn.laurel.right": "laurel.linear_right",
+                "attn.laurel.norm": "laurel.post_laurel_norm",
             },
         ),
     },
@@ -204,4 +310,11 @@ GEMMA4 = GEMMA.but(
 
 VAULTGEMMA = GEMMA2.but(document={"norm_at": "pre"}, names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}))
 
-READERS = {"gemma": GEMMA, "gemma2": GEMMA2, "gemma3_text": GEMMA3, "gemma4_text": GEMMA4, "vaultgemma": VAULTGEMMA}
+READERS = {
+    "gemma": GEMMA,
+    "gemma2": GEMMA2,
+    "gemma3_text": GEMMA3,
+    "gemma3n_text": GEMMA3N,
+    "gemma4_text": GEMMA4,
+    "vaultgemma": VAULTGEMMA,
+}

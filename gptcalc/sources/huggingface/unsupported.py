@@ -25,7 +25,6 @@ UNSUPPORTED: dict[str, str] = {
     "deepseek_v4": "compressed attention and hyper-connections are not supported yet",
     "diffllama": "differential attention is not supported yet",
     "doge": "dynamic masks are not supported yet",
-    "gemma3n_text": "AltUp and LAuReL are not supported yet",
     "hy_v4": "hyper-connections are not supported yet",
     "inkling_text": "convolutions beside attention are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
