@@ -270,7 +270,8 @@ def softmax_invariant(small: Architecture) -> set[str]:
 
 def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
     """Every learned tensor of a checkpoint is one that the equations have, of the same size, and none is missing."""
-    from gptcalc.sources.checkpoint import Checkpoint, is_buffer
+    from gptcalc.sources.checkpoint import Checkpoint
+    from gptcalc.sources.header import is_buffer
     from gptcalc.sources.huggingface import tensor_names
 
     if model.model_type is None:

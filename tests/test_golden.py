@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gptcalc.reference.model import Model
-from gptcalc.sources.checkpoint import is_buffer
+from gptcalc.sources.header import is_buffer
 from tests.golden_models import NAMES, distances, golden
 
 

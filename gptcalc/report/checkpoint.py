@@ -7,7 +7,7 @@ import os
 from msgspec import Struct
 
 from gptcalc.report.table import Column, Table, View
-from gptcalc.sources.checkpoint import Header, is_buffer
+from gptcalc.sources.header import Header, is_buffer
 
 COLUMNS = (
     Column("name", "tensor"), Column("dtype", "type"), Column("shape", "shape"), Column("params", "elements", "count"),

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
 from gptcalc.errors import InputError, printable
-from gptcalc.sources.checkpoint import LONGEST_HEADER, Header, Tensor, product, regular_size
+from gptcalc.sources.header import LONGEST_HEADER, Header, Tensor, product, regular_size
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -1,0 +1,81 @@
+"""What a checkpoint's header says: its tensors, where they lie, and what is odd about it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from gptcalc.errors import InputError, printable
+
+LONGEST_HEADER = 100_000_000
+
+#: last words of tensors that are derived, not learned: masks and rotary tables that old checkpoints carry along
+BUFFERS = ("inv_freq", "masked_bias", "attn.bias", "attention.bias", "cos_cached", "sin_cached")
+ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
+
+
+class Tensor(NamedTuple):
+    """One tensor of a file: where its bytes lie, counted from the beginning of the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    file: Path
+    start: int
+    end: int
+
+    @property
+    def elements(self) -> int:
+        return product(self.shape)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The tensors of a checkpoint, and what is odd about it."""
+
+    tensors: tuple[Tensor, ...]
+    metadata: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Elements of all tensors; buffers such as causal masks aside."""
+        return sum(t.elements for t in self.tensors if not is_buffer(t))
+
+
+def is_buffer(tensor: Tensor) -> bool:
+    """Causal masks and rotary tables. A mask is square; a bias called attn.bias would be a vector."""
+    if tensor.name.startswith(ROTARY_TABLES):
+        return True
+    if tensor.name.endswith(("attn.bias", "attention.bias")):
+        return len(tensor.shape) == 4 and tensor.shape[-1] == tensor.shape[-2]
+    return tensor.name.rpartition(".")[2] in BUFFERS
+
+
+def product(shape: tuple[int, ...]) -> int:
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def regular_size(path: Path) -> int:
+    """The size of a regular file. Pipes and devices are refused: reading them might never end."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise bad(path, (error.strerror or "can't be read").lower()) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise bad(path, "not a regular file")
+    if status.st_size == 0:
+        raise bad(path, "empty file")
+    return status.st_size
+
+
+def bad(path: Path, problem: str) -> InputError:
+    """An error that names the file."""
+    return InputError(f"{printable(str(path), 300)}: {problem}", kind="checkpoint")
