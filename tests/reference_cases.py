@@ -94,6 +94,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "reuse": {"like": "local", "kv": {"from": "local"}},
         "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router_scale": True},
     },
+    "streams": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "layers": "attn+mlp reuse+sparse", "norm_at": "sandwich", "tying": True,
+        "per_layer_embedding": {"v": 53, "d": 5}, "altup": {"n": 3, "active": 1, "scale": True},
+        "attn": {"laurel": {"rank": 7}}, "reuse": {"like": "attn", "kv": {"from": "attn"}},
+        "sparse": {"like": "mlp", "sparsity": 0.6},
+    },
     "post": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "position": "sinusoidal", "norm": "layernorm",
         "norm_at": "post", "final_norm": False, "mlp": "relu", "bias": "all", "embedding": {"width": 13},

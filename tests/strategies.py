@@ -262,13 +262,18 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
             maybe(draw, sections[name], "post_norm", norms(), odds=6)
         if gated:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
+    beside = not gated and draw(st.integers(1, 6)) == 1
+    for name in (*mixers, *kinds):
+        if beside:
+            maybe(draw, sections[name], "laurel", learned_residuals(), odds=2)
     if len(mixers) == 1 and "rope" in sections[mixers[0]]:
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
-    if document["norm_at"] != "post" and not gated and draw(st.integers(1, 6)) == 1:
+    alone = gated or beside  # residuals of a form that parallel units can't share
+    if document["norm_at"] != "post" and not alone and draw(st.integers(1, 6)) == 1:
         document["averaged_residuals"] = True
         shapes += ["{m}|{f}"]
-    elif document["norm_at"] != "post" and not gated:
+    elif document["norm_at"] != "post" and not alone:
         shapes += ["{m}|{f}", "{m}+({f}|{f})", "{m}+({f}+{m}+{f})|{f}"]
     for k, mixer in enumerate(mixers):
         shape = draw(st.sampled_from(shapes))
@@ -285,9 +290,26 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     else:
         document["layers"] = pattern
         document["n_layers"] = length
-    if "reuse" not in sections:
+    if "averaged_residuals" not in document:
+        maybe(draw, document, "altup", streams("per_layer_embedding" in document), odds=6)
+    if "reuse" not in sections and "altup" not in document:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
     return {**document, **sections}
+
+
+@st.composite
+def learned_residuals(draw: st.DrawFn) -> Document:
+    residual: Document = {"rank": draw(st.integers(2, 4))}
+    maybe(draw, residual, "norm", norms())
+    return residual
+
+
+@st.composite
+def streams(draw: st.DrawFn, scalable: bool) -> Document:
+    n = draw(st.integers(2, 3))
+    altup: Document = {"n": n, "active": draw(st.integers(0, n - 1)), "scale": scalable and draw(st.booleans())}
+    maybe(draw, altup, "norm", norms())
+    return altup
 
 
 def _fresh(base: Document, body: Document) -> Document:

@@ -36,7 +36,7 @@ def test_prefill_equals_token_by_token(name: str) -> None:
     m = model(name)
     steps = [m.prefill(TOKENS[:5]), m.extend(TOKENS[5:8]), *(m.decode(token) for token in TOKENS[8:])]
     assert far(np.concatenate([step.logits for step in steps], axis=1), whole.logits) < 1e-9
-    hidden = [np.concatenate(parts, axis=1) for parts in zip(*(step.hidden for step in steps), strict=True)]
+    hidden = [np.concatenate(parts, axis=-2) for parts in zip(*(step.hidden for step in steps), strict=True)]
     assert max(far(a, b) for a, b in zip(hidden, whole.hidden, strict=True)) < 1e-9
 
 

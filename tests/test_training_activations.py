@@ -292,6 +292,13 @@ def test_features_of_experts(section: dict[str, Any], more: int) -> None:
         # a table of 2 · 3 channels: the projection before its norm, and the sum; in both layers the gate's 3 before and
         # after its activation, the output's 64 before its norm, and x once more
         ({"per_layer_embedding": {"v": 100, "d": 3}}, 2 * 2 * 6 + 2 * 2 * (2 * 3 + 2 * 64)),
+        # embedding: two projections before they are scaled; it goes on as a stream of three. Both layers: three streams
+        # enter, not one; the predicted active one, what the block makes of it, the change; twice what the router's norm
+        # gives and its 3 numbers before and after the tanh; 9 coefficients and 3. Output: three streams enter, not one;
+        # two projections before they are scaled; x
+        ({"altup": {"n": 3}}, 2 * 2 * 64 + 2 * 2 * (5 * 64 + 2 * (64 + 6) + 12) + 2 * 5 * 64),
+        # what the bottleneck gives, and what the norm behind it reads
+        ({"attn": {"laurel": {"rank": 5}}}, 2 * 2 * (5 + 64)),
         ({"mtp": 1}, 0),
     ],
 )
