@@ -57,7 +57,8 @@ from gptcalc.errors import InputError, did_you_mean, printable
 KINDS: dict[str, type[Mixer]] = {"attn": Attention, "mla": LatentAttention, "mlp": Mlp, "moe": Experts}
 
 #: keys that describe the document, not the model
-ABOUT = frozenset({"name", "family", "source", "aliases", "released", "published", "note", "unverified"})
+ABOUT_ORDER = ("name", "family", "source", "aliases", "released", "published", "unverified", "note")
+ABOUT = frozenset(ABOUT_ORDER)
 
 Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router", "head", "attn"]
 ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
@@ -77,7 +78,7 @@ class MTPKeys(Strict, frozen=True, kw_only=True):
 
 
 class Document(Strict, frozen=True, kw_only=True):
-    """The keys of a preset file that are not sections. SECTION keys are those of the classes above."""
+    """The keys of a preset file that are not sections, in the order that a file has them (sections behind `layers`)."""
 
     name: str = "model"
     d: Size
@@ -89,7 +90,6 @@ class Document(Strict, frozen=True, kw_only=True):
     d_head: Size | None = None
     d_v: Size | None = None
     d_ff: Size | None = None
-    layers: str = "n*attn+mlp"
     tying: bool = False
     position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"
     rope: Rope | None = None
@@ -104,13 +104,14 @@ class Document(Strict, frozen=True, kw_only=True):
     softcap: Positive | None = None
     logit_scale: float = 1.0
     residual_scale: float = 1.0
+    learned_frequencies: bool = False
+    averaged_residuals: bool = False
     embedding: EmbeddingKeys = EmbeddingKeys()
+    layers: str = "n*attn+mlp"
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
     altup: AltUp | None = None
-    learned_frequencies: bool = False
-    averaged_residuals: bool = False
     dropout: Dropout | bool = False
 
 

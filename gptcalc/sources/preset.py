@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gptcalc.document import ABOUT, ABOUT_ORDER, KINDS, Document
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources import text
 
 SUFFIX = ".yaml"
 
 #: the order in which a preset file says things; keys not named here (further sections) come behind
-ORDER = (
-    "name", "family", "source", "aliases", "released", "published", "unverified", "note",
-    "d", "v", "c", "n_heads", "n_layers", "n_kv_heads", "d_head", "d_v", "d_ff",
-    "tying", "position", "rope", "norm", "norm_at", "final_norm", "parallel_norm", "parallel_out_norm", "mlp", "bias",
-    "softcap", "logit_scale", "residual_scale", "embedding", "layers", "attn", "mla", "mlp", "moe",
-)  # fmt: skip
-LAST = ("mtp", "per_layer_embedding", "layer_scalar", "altup", "dropout")
+CORE = [key for key in Document.__struct_fields__ if key not in ABOUT]
+BEFORE_SECTIONS = CORE.index("layers") + 1
+#: the order of a file's keys: what is known about the model, its sizes and switches, its sections, what comes on top
+ORDER = (*ABOUT_ORDER, *CORE[:BEFORE_SECTIONS], *(kind for kind in KINDS if kind not in CORE))
+LAST = tuple(CORE[BEFORE_SECTIONS:])
 WIDTH = 120
 
 
