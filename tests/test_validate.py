@@ -12,9 +12,9 @@ from gptcalc.validate import full_size, real_run
 from tests.strategies import documents
 
 
-def agrees(document: dict[str, Any]) -> None:
+def agrees(document: dict[str, Any], liveness: bool = True) -> None:
     model = build(document)
-    failed = [check for check in (*full_size(model), *real_run(model)) if not check.ok]
+    failed = [check for check in (*full_size(model), *real_run(model, liveness)) if not check.ok]
     assert not failed, failed
 
 
@@ -31,4 +31,4 @@ def test_analysis_equals_witness(document: dict[str, Any]) -> None:
 @given(documents())
 @settings(max_examples=20_000, deadline=None, suppress_health_check=SLOW)
 def test_analysis_equals_witness_at_length(document: dict[str, Any]) -> None:
-    agrees(document)
+    agrees(document, liveness=False)  # which takes most of the time, and is in the run above
