@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gptcalc import cli
 from gptcalc.cli import names
 from tests.conftest import Command
 
@@ -482,3 +483,21 @@ def test_a_mistake_of_ours_is_one_line_too() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("gptcalc: internal error: ZeroDivisionError")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--feature", "windw"], "did you mean window?"),
+        (["--feature", "quantum"], "one of "),
+        (["--family", "qwn"], "did you mean qwen?"),
+    ],
+)
+def test_a_family_or_feature_that_no_preset_has(
+    words: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["presets", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert part in err
+    assert err.count("\n") == 1

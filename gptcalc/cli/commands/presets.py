@@ -11,7 +11,7 @@ from gptcalc import units
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.memory_options import DeviceName, DType, Utilization, byte_size, room
 from gptcalc.cli.options import Batch, Columns, Context, KVDType, Sort
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
     from gptcalc.report.figures import Facts
@@ -64,6 +64,8 @@ def command(
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
     how = {"batch": batch, "context": context, "dtype": dtype, "kv_dtype": kv_dtype, "budget": usable}
     found = [facts for facts in _presets(pattern, how) if _matches(facts, family, feature, size, year)]
+    if not found and (family is not None or feature):
+        _refuse_unknown(family, feature)
     if usable is not None:
         found = [facts for facts in found if facts.fits and facts.architecture.c >= (context or 0)]
     rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
@@ -98,6 +100,23 @@ def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str
         low, high = units.span(size)
         return low <= facts.params.total and (high is None or facts.params.total <= high)
     return True
+
+
+def _refuse_unknown(family: str | None, feature: Iterable[str]) -> None:
+    """Nothing was found: perhaps because no preset at all has such a family or feature."""
+    from gptcalc.report import features
+
+    every = list(_presets(None, {}))
+    families = {str(facts.document.get("family", "")).lower() for facts in every}
+    words = {word for facts in every for word in features.of(facts.architecture)}
+    for option, given, known in (
+        ("--family", [family.lower()] if family is not None else [], families),
+        ("--feature", feature, words),
+    ):
+        for word in given:
+            if word not in known:
+                hint = did_you_mean(word, known) or "one of " + ", ".join(sorted(known - {""}))
+                raise InputError(f"{option} {printable(word)!r}: no preset has it", hint, "usage")
 
 
 def _released(when: str, year: str) -> bool:
