@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
+from gptcalc.analysis.params import params
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources.checkpoint import Checkpoint, header, tensors
 from gptcalc.sources.huggingface import tensor_names
+from tests.golden_models import FOLDER, golden
 
 Header = dict[str, Any]
 
@@ -306,3 +309,13 @@ def test_gguf_files_that_lie(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "a.gguf"
     path.write_bytes(content)
     assert said in problem(path)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_oss", "deepseek_v3"])
+def test_arrays_are_those_that_the_safetensors_library_reads(name: str) -> None:
+    architecture, checkpoint, _ = golden(name)
+    theirs = load_file(FOLDER / name / "model.safetensors")
+    assert {tensor.name for tensor in checkpoint.header.tensors} == set(theirs)
+    assert checkpoint.header.total >= params(architecture).total
+    for tensor in checkpoint.header.tensors:
+        assert np.array_equal(checkpoint.array(tensor), theirs[tensor.name])
