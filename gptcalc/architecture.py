@@ -300,6 +300,45 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
 ClampAt: TypeAlias = Literal["input", "output"]
 
 
+class EntryIndexer(Strict, frozen=True, kw_only=True):
+    """Small heads that choose which top_k of the entries are attended to, by entries of their own of width d."""
+
+    n_heads: Size
+    d: Size
+    top_k: Size
+
+
+class Compression(Strict, frozen=True, kw_only=True):
+    """Every so many tokens become one entry, a mixture with learned weights, channel by channel.
+
+    overlap: an entry takes in the tokens of the entry before, too, which a second half of the projections is for.
+    """
+
+    every: Annotated[int, Meta(ge=2, le=1_000_000_000)]
+    overlap: bool = False
+    index: EntryIndexer | None = None
+
+
+class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attention", frozen=True, kw_only=True):
+    """Multi-query attention over one latent a token that is both K and V (DeepSeek-V4): those of a window, and with
+    `compress` one entry for every so many tokens of the whole past, all of them or an indexer's choice.
+
+    The rotation turns the last channels; the output's are turned back, as V has turned with K. The heads leave through
+    n_groups narrow projections of their own, then a common one.
+    """
+
+    n_heads: Size
+    d_head: Size  # the latent's width, too
+    q_rank: Size
+    n_groups: Size
+    out_rank: Size  # what each group of heads is projected to
+    window: Size
+    rope: Rope | None = None
+    latent_norm: Norm = Norm(eps=1e-6)
+    sinks: bool = False
+    compress: Compression | None = None
+
+
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
@@ -332,6 +371,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     shared_gate: bool = False
     router: Literal["softmax", "topk_softmax", "sigmoid", "topk_sigmoid", "sqrtsoftplus", "sparsemixer"] = "softmax"
     selection_bias: bool = False
+    hash: bool = False  # a fixed table, not learned, chooses by the token's number; the router weighs only
     normalize: bool = True  # the chosen weights divided by their sum
     route_scale: float = 1.0
     groups: ExpertGroups | None = None
@@ -351,10 +391,12 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     jitter: float = 0.01  # sparsemixer's threshold
 
 
-Mixer: TypeAlias = Attention | LatentAttention | Mlp | Experts
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts
 
 #: what sublayers' weights are called by: attn.q, mlp.up, moe.router; the second of a kind in a block is attn2, …
-PREFIX: dict[type[Mixer], str] = {Attention: "attn", LatentAttention: "attn", Mlp: "mlp", Experts: "moe"}
+PREFIX: dict[type[Mixer], str] = {
+    Attention: "attn", LatentAttention: "attn", CompressedAttention: "attn", Mlp: "mlp", Experts: "moe",
+}  # fmt: skip
 
 
 class Part(Strict, frozen=True, kw_only=True):
@@ -363,7 +405,7 @@ class Part(Strict, frozen=True, kw_only=True):
     `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
     """
 
-    units: tuple[Attention | LatentAttention | Mlp | Experts | Block, ...]
+    units: tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | Block, ...]
     norm: Norm | None = None
     out_norm: Norm | None = None
     scale: float = 1.0  # factor of the sum of several units
@@ -443,6 +485,18 @@ class Dropout(Strict, frozen=True, kw_only=True):
     residual: bool = True
 
 
+class Streams(Strict, frozen=True, kw_only=True):
+    """Hyper-connections (arXiv:2409.19606): n parallel residual streams. Weights that depend on the streams themselves
+    join them before each sublayer, spread its output over them and mix them; Sinkhorn's iterations make the mixing
+    doubly stochastic. Before the final norm they are joined once more.
+    """
+
+    n: Annotated[int, Meta(ge=2, le=1_000)]
+    iterations: Size = 20
+    eps: Positive = 1e-6
+    norm: Norm | None = None  # of the streams as the weights see them; default: the model's, without a weight
+
+
 class Architecture(Strict, frozen=True, kw_only=True):
     """A model, complete and checked. Equal blocks are counted: cost never grows with depth."""
 
@@ -457,6 +511,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    streams: Streams | None = None
     altup: AltUp | None = None
     learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
@@ -504,8 +559,8 @@ def pairs_turned(blocks: Iterable[Block]) -> set[int]:
     """How many pairs of channels the rotations of these blocks turn."""
     found = set()
     for mixer in (mixer for block in blocks for mixer in sublayers(block)):
-        if isinstance(mixer, (Attention, LatentAttention)) and mixer.rope is not None:
-            width = mixer.d_head if isinstance(mixer, Attention) else mixer.d_rope
+        if isinstance(mixer, (Attention, LatentAttention, CompressedAttention)) and mixer.rope is not None:
+            width = mixer.d_rope if isinstance(mixer, LatentAttention) else mixer.d_head
             found.add(rotated(mixer.rope, width) // 2)
     return found
 

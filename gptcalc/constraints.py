@@ -8,9 +8,11 @@ from gptcalc.architecture import (
     MTP,
     NTK,
     AltUp,
+    Architecture,
     Attention,
     AttentionExperts,
     Block,
+    CompressedAttention,
     Dynamic,
     Experts,
     LongRope,
@@ -60,6 +62,37 @@ def check_parallel(s: Sublayer) -> None:
     for key, given in (("residual_gate", s.residual_gate), ("laurel", s.laurel)):
         if given is not None:
             raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")
+
+
+def check_streams(a: Architecture) -> None:
+    """Where there are several residual streams, every sublayer has a residual of its own."""
+    if a.streams is None:
+        return
+    for key, used in {
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "altup": a.altup is not None,
+    }.items():
+        if used:
+            raise InputError(f"streams: not defined together with {key}")
+    blocks = [block for block, _ in a.groups()] + ([a.mtp.block] if a.mtp is not None else [])
+    for part in (part for block in blocks for part in block.parts):
+        unit = part.units[0]
+        if len(part.units) > 1 or isinstance(unit, Block):
+            raise InputError("streams: not defined for parallel sublayers")
+        if unit.norm_at == "post" or unit.residual_gate is not None or unit.laurel is not None:
+            raise InputError(f"streams: {unit.section} has a residual of another form")
+
+
+def check_compressed(name: str, a: CompressedAttention) -> None:
+    check_sublayer(name, a)
+    if a.n_heads % a.n_groups:
+        raise InputError(f"{name}: n_heads = {a.n_heads} is not a multiple of n_groups = {a.n_groups}")
+    if a.rope is not None:
+        check_rope(name, a.rope, a.d_head)
+        channels, index = rotated(a.rope, a.d_head), a.compress.index if a.compress is not None else None
+        if index is not None and index.d < channels:
+            raise InputError(f"{name}.compress.index.d: {index.d} channels, of which {channels} are to turn (rope)")
 
 
 def check_attention(name: str, a: Attention) -> None:
@@ -121,6 +154,11 @@ def check_experts(name: str, m: Experts) -> None:
     choices = m.n_experts + m.n_identity
     if m.top_k > choices:
         raise InputError(f"{name}: top_k = {m.top_k} exceeds n_experts = {choices}")
+    if m.hash and (m.selection_bias or m.groups is not None or m.n_identity):
+        which = "selection_bias" if m.selection_bias else "groups" if m.groups is not None else "n_identity"
+        raise InputError(f"{name}.hash: the table chooses the experts, so {which} would be ignored")
+    if m.hash and m.router == "sparsemixer":
+        raise InputError(f"{name}.hash: not defined for router {m.router!r}, which weighs what it chooses itself")
     if m.shared_gate and not m.n_shared:
         raise InputError(f"{name}.shared_gate: there is no shared expert (n_shared)")
     if m.groups is not None:

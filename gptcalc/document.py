@@ -21,6 +21,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    CompressedAttention,
     Count,
     Depth,
     Dropout,
@@ -38,6 +39,7 @@ from gptcalc.architecture import (
     Repeat,
     Rope,
     Size,
+    Streams,
     Strict,
     pairs_turned,
     sublayers,
@@ -46,15 +48,19 @@ from gptcalc.constraints import (
     check_altup,
     check_attention,
     check_averaged,
+    check_compressed,
     check_experts,
     check_parallel,
     check_rope,
+    check_streams,
     check_sublayer,
 )
 from gptcalc.decoding import typed
 from gptcalc.errors import InputError, did_you_mean, printable
 
-KINDS: dict[str, type[Mixer]] = {"attn": Attention, "mla": LatentAttention, "mlp": Mlp, "moe": Experts}
+KINDS: dict[str, type[Mixer]] = {
+    "attn": Attention, "mla": LatentAttention, "csa": CompressedAttention, "mlp": Mlp, "moe": Experts,
+}  # fmt: skip
 
 #: keys that describe the document, not the model
 ABOUT_ORDER = ("name", "family", "source", "aliases", "released", "published", "unverified", "note")
@@ -111,6 +117,7 @@ class Document(Strict, frozen=True, kw_only=True):
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
+    streams: Streams | None = None
     altup: AltUp | None = None
     dropout: Dropout | bool = False
 
@@ -170,7 +177,7 @@ class _Builder:
         rows = (doc.embedding.rows or doc.c) if learned else 0
         if learned and rows < doc.c + doc.embedding.offset:
             raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
-        return Architecture(
+        built = Architecture(
             name=doc.name,
             d=doc.d,
             v=doc.v,
@@ -196,11 +203,20 @@ class _Builder:
             mtp=mtp,
             per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
             layer_scalar=doc.layer_scalar,
+            streams=self.streams(),
             altup=altup if altup is None or altup.norm is not None else replace(altup, norm=self.norm),
             learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
+        check_streams(built)
+        return built
+
+    def streams(self) -> Streams | None:
+        own = self.doc.streams
+        if own is None or own.norm is not None:
+            return own
+        return replace(own, norm=replace(self.norm, weight=False, bias=False, offset=0))
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""
@@ -298,6 +314,8 @@ class _Builder:
                 return self.attention(name, keys)
             case "mla":
                 return self.latent(name, keys)
+            case "csa":
+                return self.compressed(name, keys)
             case "mlp":
                 return self.feed_forward(name, keys)
             case "moe":
@@ -398,6 +416,19 @@ class _Builder:
             raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
         if mixer.index is not None and (mixer.q_rank is None) == (mixer.index.q_norm is None):
             raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
+        return mixer
+
+    def compressed(self, name: str, keys: dict[str, Any]) -> CompressedAttention:
+        keys = self.common(name, keys)
+        if keys.setdefault("n_heads", self.doc.n_heads) is None:
+            raise InputError(f"{name}: n_heads is missing")
+        if self.doc.position == "rope":
+            keys.setdefault("rope", self.doc.rope or Rope())
+        if keys.get("compress") == "none":
+            keys["compress"] = None
+        keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
+        mixer: CompressedAttention = typed(keys, CompressedAttention, name)
+        check_compressed(name, mixer)
         return mixer
 
     def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:

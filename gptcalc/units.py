@@ -124,9 +124,9 @@ _SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def grouped(value: int) -> str:
+def grouped(value: int | Fraction) -> str:
     """Every digit, thousands separated: 30,532,122,624."""
-    return f"{value:,}"
+    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.3f}"
 
 
 def short_count(value: int | Fraction) -> str:

@@ -109,8 +109,8 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
         yield _equal("MTP parameters", params(architecture).mtp, found, witness)
 
 
-def _elements(groups: Any) -> int:
-    return sum(group.elements_per_token * group.cached_tokens for group in groups)
+def _elements(groups: Any) -> Any:
+    return sum(group.elements_per_token * group.cached_tokens + group.state_elements for group in groups)
 
 
 def _same_tensors(architecture: Architecture, asked: dict[str, tuple[int, ...]]) -> list[Check]:
@@ -178,7 +178,7 @@ def _is_latent(small: Architecture) -> bool:
 
 def _length_dependent(small: Architecture) -> bool:
     """RoPE scalings whose angles change with the whole length: prefill and decode differ on purpose."""
-    ropes = [m.rope for m in _mixers(small) if isinstance(m, (Attention, LatentAttention)) and m.rope is not None]
+    ropes = [rope for m in _mixers(small) if (rope := getattr(m, "rope", None)) is not None]
     return any(type(rope.scaling).__name__ in ("Dynamic", "LongRope") for rope in ropes)
 
 

@@ -17,7 +17,6 @@ ENTRIES: dict[str, dict[str, Any]] = {
 
 #: what no architecture here can say yet, and why; each is refused by name
 REFUSED: dict[str, str] = {
-    "deepseek-v4-flash-default": "compressed attention and hyper-connections",
 }
 
 

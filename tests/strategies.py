@@ -153,6 +153,30 @@ def latents(draw: st.DrawFn, position: str) -> Document:
 
 
 @st.composite
+def compressed(draw: st.DrawFn, position: str) -> Document:
+    n_groups = draw(st.integers(1, 3))
+    section: Document = {
+        "n_heads": n_groups * draw(st.integers(1, 2)),
+        "d_head": draw(st.sampled_from([4, 6])),
+        "q_rank": draw(st.sampled_from([5, 7])),
+        "n_groups": n_groups,
+        "out_rank": draw(st.integers(2, 4)),
+        "window": draw(st.integers(2, 4)),
+    }
+    if position == "rope":
+        section["rope"] = draw(ropes(section["d_head"]))
+        section["rope"].pop("scaling", None)
+    maybe(draw, section, "sinks", st.just(True))
+    if draw(st.integers(1, 4)) > 1:
+        compress: Document = {"every": draw(st.integers(2, 4)), "overlap": draw(st.booleans())}
+        if compress["every"] == 2:  # entries enough for a choice that every weight of the indexer can change
+            index = {"n_heads": draw(st.integers(2, 3)), "d": draw(st.sampled_from([7, 9])), "top_k": 1}
+            compress["index"] = index
+        section["compress"] = compress
+    return section
+
+
+@st.composite
 def mlps(draw: st.DrawFn) -> Document:
     activation = draw(st.sampled_from(UNGATED + GATED))
     section: Document = {"activation": activation, "d_ff": draw(st.sampled_from([5, 9, 11]))}
@@ -184,7 +208,9 @@ def mixtures(draw: st.DrawFn) -> Document:
         section["groups"] = {"n": groups, "top_k": 1, "score": draw(st.sampled_from(["max", "top2"]))}
     sites = ["up", "down", "router"] + (["gate"] if activation in GATED else [])
     maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
-    if section["top_k"] < n_experts:  # where all are chosen, a bias of the choice changes nothing
+    if section["top_k"] > 1 and groups == 1:  # a single weight, normalised, would be 1 whatever the router says
+        maybe(draw, section, "hash", st.just(True), odds=6)
+    if section["top_k"] < n_experts and "hash" not in section:  # else a bias of the choice changes nothing
         maybe(draw, section, "selection_bias", st.just(True))
     maybe(draw, section, "route_scale", st.just(2.5))
     maybe(draw, section, "router_logit_scale", st.just(0.4), odds=6)
@@ -246,9 +272,9 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     sections: Document = {}
     mixers, layers = [], []
     for k in range(draw(st.integers(1, 2))):
-        kind = draw(st.sampled_from(["attn", "attn", "mla"]))
+        kind = draw(st.sampled_from(["attn", "attn", "mla", "csa"]))
         name = kind if kind not in sections else f"{kind}{k}"
-        body = draw(attentions(position)) if kind == "attn" else draw(latents(position))
+        body = draw({"attn": attentions, "mla": latents, "csa": compressed}[kind](position))
         sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
         mixers.append(name)
     if draw(st.integers(1, 5)) == 1 and "attn" in sections and "experts" not in sections["attn"]:
@@ -266,10 +292,14 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     for name in (*mixers, *kinds):
         if beside:
             maybe(draw, sections[name], "laurel", learned_residuals(), odds=2)
+    hyper = document["norm_at"] != "post" and not gated and not beside and "per_layer_embedding" not in document
+    hyper = hyper and draw(st.integers(1, 4)) == 1
+    if hyper:
+        document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
     if len(mixers) == 1 and "rope" in sections[mixers[0]]:
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
-    alone = gated or beside  # residuals of a form that parallel units can't share
+    alone = gated or beside or hyper  # residuals of a form that parallel units can't share
     if document["norm_at"] != "post" and not alone and draw(st.integers(1, 6)) == 1:
         document["averaged_residuals"] = True
         shapes += ["{m}|{f}"]
@@ -290,7 +320,7 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     else:
         document["layers"] = pattern
         document["n_layers"] = length
-    if "averaged_residuals" not in document:
+    if "averaged_residuals" not in document and not hyper:
         maybe(draw, document, "altup", streams("per_layer_embedding" in document), odds=6)
     if "reuse" not in sections and "altup" not in document:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
@@ -317,6 +347,7 @@ def _fresh(base: Document, body: Document) -> Document:
     off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
     off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
+    off |= {"compress": "none"}
     off |= {"ssmax": False, "q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
     if "d_head" in base:
         off["d_v"] = body["d_head"]

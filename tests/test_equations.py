@@ -14,7 +14,7 @@ from gptcalc.analysis.ledger import why_flops, why_kv, why_params
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
-from gptcalc.equations import Pairs, Workload, equations
+from gptcalc.equations import Entries, Pairs, Workload, equations
 from tests.strategies import documents
 
 GPT2: dict[str, Any] = {
@@ -94,6 +94,36 @@ def test_pairs_counted_one_by_one(pairs: Pairs, context: int) -> None:
     assert pairs.count(Workload(context, pairs="full")) == context**2
 
 
+@pytest.mark.parametrize("entries", [Entries(2), Entries(4), Entries(3, top_k=2), Entries(2, top_k=1), Entries(5)])
+@pytest.mark.parametrize("context", [1, 3, 4, 5, 11, 12])
+def test_entries_counted_one_by_one(entries: Entries, context: int) -> None:
+    def seen(t: int) -> int:
+        complete = [w for w in range(context) if (w + 1) * entries.every <= t + 1]
+        return min(len(complete), entries.top_k or len(complete))
+
+    assert entries.count(Workload(context)) == sum(seen(t) for t in range(context))
+    assert entries.count(Workload(context, "decode")) == seen(context - 1)
+    assert entries.count(Workload(context, pairs="full")) == context * (context // entries.every)
+
+
+#: one layer over entries of 3 tokens, for numbers by hand
+ENTRIES: dict[str, Any] = {
+    "d": 8, "v": 9, "c": 99, "n_heads": 4, "n_layers": 1, "d_ff": 5, "layers": "csa+mlp",
+    "csa": {"d_head": 6, "q_rank": 5, "n_groups": 2, "out_rank": 3, "window": 4,
+            "compress": {"every": 3, "overlap": True, "index": {"n_heads": 2, "d": 7, "top_k": 2}}},
+}  # fmt: skip
+
+
+def test_a_cache_of_entries_by_hand() -> None:
+    found = kv(build({**ENTRIES, "csa": {**ENTRIES["csa"], "rope": {"channels": 2}}}), context=11)
+    window, entries = 4 * 6, 3 * (6 + 7)  # ⌊11/3⌋ entries, an indexer's beside each
+    open_entry = 2 * (3 * 2 * 6 + 3 * 6) + 2 * (3 * 2 * 7 + 3 * 7)  # content and weight, of it and of the one before
+    assert found.bytes == 2 * (window + entries + open_entry)
+    assert found.state_bytes == 2 * open_entry
+    assert found.elements_per_token == 6 + Fraction(6 + 7, 3)
+    assert found.formula == "468 + 12·S + 26·⌊S/3⌋ for S ≤ 4; 516 + 26·⌊S/3⌋ beyond"
+
+
 def test_windows_cap_the_cache_and_the_formula_says_where() -> None:
     document = {"d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 3, "d_ff": 5, "layers": "2*local+mlp attn+mlp"}
     found = kv(build({**document, "local": {"like": "attn", "window": 10}}), context=30)
@@ -141,7 +171,10 @@ def test_cache_and_flops_close(document: dict[str, Any]) -> None:
     held = kv(model, context=9, batch=2)
     assert held.bytes == sum(group.bytes for group in held.groups) <= held.full_bytes
     assert why_kv(model, held, "bytes").value == held.bytes
-    assert held.full_bytes == 2 * 9 * held.bytes_per_token
+    if not held.state_bytes:  # room for entries of several tokens
+        assert held.full_bytes == 2 * 9 * held.bytes_per_token
+    for key in ("bytes_per_token", "elements_per_token", "full_bytes"):
+        assert why_kv(model, held, key).value == getattr(held, key)
     for phase in ("prefill", "decode", "train"):
         for mla in ("absorbed", "expanded"):
             found = flops(model, context=9, batch=2, phase=phase, mla=mla)

@@ -171,9 +171,9 @@ def test_largest_batch_and_context_are_tight(
     try:
         parallel = layout(model, **ways)
         run = Inference(model, engine=engine, parallel=parallel)
+        budget = run.fullest(1, 1)[1].weights + room
     except InputError:
         assume(False)
-    budget = run.fullest(1, 1)[1].weights + room
     found = fit(model, capacity=budget, batch=batch, context=context, engine=engine, parallel=parallel, advice=False)
     assert found.fits == (run.needed(batch, context) <= budget)
     assert found.needed == run.needed(batch, context)

@@ -250,11 +250,11 @@ WAYS = st.builds(
 )  # fmt: skip
 
 
-def laid_out(model: Architecture, ways: dict[str, Any]) -> Layout:
-    """A layout that this model takes."""
+def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> Layout:
+    """A layout that this model takes, with an engine whose cache of it is known."""
     try:
         found = layout(model, **ways)
-        Inference(model, parallel=found)
+        Inference(model, parallel=found, **how).needed(1, 1)
     except InputError:
         assume(False)
         raise AssertionError from None
@@ -266,7 +266,7 @@ def laid_out(model: Architecture, ways: dict[str, Any]) -> Layout:
 def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
 ) -> None:
-    run = Inference(model, parallel=laid_out(model, ways), **how)
+    run = Inference(model, parallel=laid_out(model, ways, how), **how)
     found = run.memory(batch, context)
     # pages of one size are grouped stage by stage, so vLLM's cache is held against itself only without stages
     alone = Inference(model, **how).device(0, batch, context)
@@ -285,7 +285,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
 def test_memory_grows_with_batch_and_context(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
 ) -> None:
-    run = Inference(model, parallel=laid_out(model, ways), **how)
+    run = Inference(model, parallel=laid_out(model, ways, how), **how)
     here = run.needed(batch, context)
     assert run.needed(batch + 1, context) >= here
     assert run.needed(batch, context + 1) >= here

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 from gptcalc.analysis.lora import LoRA, is_adapted
 from gptcalc.analysis.sharding import Layout, local
 from gptcalc.dtypes import BF16
-from gptcalc.equations import Chosen, Line, Stage
+from gptcalc.equations import PAST, Chosen, Line, Stage
 from gptcalc.equations.language import Reference
 
 Recompute = Literal["none", "selective", "full"]
@@ -94,14 +94,14 @@ def _is_core(line: Line) -> bool:
 
 
 def _is_of_pairs(what: Reference) -> bool:
-    return {"t", "s"} <= set(what.indices)
+    return "t" in what.indices and any(letter in PAST for letter in what.indices)
 
 
 def saved_bytes(line: Line, work: Work) -> int:
     """Bytes that one device keeps of a line's left side."""
     left = line.statement.left
     if _is_core(line) and work.attention == "flash":
-        rows = Reference(left.name, tuple(letter for letter in left.indices if letter != "s"))
+        rows = Reference(left.name, tuple(letter for letter in left.indices if letter not in PAST))
         return line.flash * elements(line, rows, work) if line.flash else 0
     width = work.width if line.saved == BF16.block_bytes else line.saved
     return width * elements(line, left, work)
@@ -109,11 +109,13 @@ def saved_bytes(line: Line, work: Work) -> int:
 
 def elements(line: Line, what: Reference, work: Work) -> int:
     """How many elements of a symbol, as this line indexes it, one device holds."""
-    letters = [letter for letter in what.indices if letter not in ("t", "s")]
+    letters = [letter for letter in what.indices if letter not in ("t", *PAST)]
     indices = [(letter, line.scope[letter]) for letter in letters]
     sizes = local(indices, work.parallel)
     is_split = any(sizes[letter] < index.size for letter, index in indices)
     tokens = work.tokens * (work.context if _is_of_pairs(what) else 1)
+    if "χ" in what.indices:
+        tokens //= line.scope["χ"].every
     if isinstance(line.condition, Chosen) and "e" in letters:
         parallel = work.parallel
         tokens = -(-tokens * line.condition.active * parallel.expert_tp // parallel.tp)

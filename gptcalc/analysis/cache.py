@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from math import prod
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from gptcalc.analysis.engines import Engine, Held, Pool, held
 from gptcalc.analysis.sharding import Layout, local
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import DType, dtype
-from gptcalc.equations import Equations, Line, equations
+from gptcalc.equations import PAST, Entries, Equations, Line, equations
 from gptcalc.equations.latent import CacheForm
 
 
@@ -20,9 +21,10 @@ class CacheGroup(Struct, frozen=True):
     name: str
     layers: int
     kind: str
-    cached_tokens: int
-    elements_per_token: int
+    cached_tokens: int  # that the cache stands for: where several share an entry, those of complete entries
+    elements_per_token: int | Fraction
     bytes: int
+    state_elements: int = 0  # of one sequence, whatever its length
 
 
 class KVCache(Struct, frozen=True):
@@ -35,8 +37,8 @@ class KVCache(Struct, frozen=True):
     engine: Engine
     mla_cache: CacheForm
     bytes: int
-    bytes_per_token: int
-    elements_per_token: int
+    bytes_per_token: int | Fraction
+    elements_per_token: int | Fraction
     state_bytes: int
     full_bytes: int
     formula: str
@@ -70,7 +72,7 @@ def pools(
     model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None
 ) -> list[Pool]:
     """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here."""
-    found: dict[tuple[str, str, int | None], Pool] = {}
+    found: dict[tuple[str, str, int | None, int], Pool] = {}
     for stage in model.stages:
         times = stage.times if counts is None else counts.get(stage.name, 0)
         if stage.kind == "mtp" or not times:
@@ -79,20 +81,21 @@ def pools(
             if line.kind != "store":
                 continue
             kind, limit = _kind(line)
-            letters = [(x, line.scope[x]) for x in line.statement.left.indices if x != "s"]
+            letters = [(x, line.scope[x]) for x in line.statement.left.indices if x not in PAST]
             elements = prod(local(letters, parallel).values())
             size = kept.of(line).row_bytes(elements)
-            key = (stage.name, kind, limit)
+            every = line.kept.every if isinstance(line.kept, Entries) else 1
+            key = (stage.name, kind, limit, every)
             old = found.get(key)
             if old is not None:
                 elements, size = old.elements + elements, old.bytes + size
-            found[key] = Pool(stage.name, times, kind, limit, elements, size)
+            found[key] = Pool(stage.name, times, kind, limit, elements, size, every)
     return list(found.values())
 
 
 def _kind(line: Line) -> tuple[str, int | None]:
     kept = line.kept
-    if line.pool in ("index", "state", "conv") or kept is None:
+    if line.pool in ("index", "state", "conv") or kept is None or isinstance(kept, Entries):
         return line.pool, None
     if kept.window is not None:
         return "window", kept.window
@@ -125,8 +128,8 @@ def kv(
         engine=engine,
         mla_cache=mla_cache,
         bytes=batch * sum(part.bytes for part in parts),
-        bytes_per_token=sum(p.layers * p.bytes for p in growing),
-        elements_per_token=sum(p.layers * p.elements for p in growing),
+        bytes_per_token=whole(Fraction(p.layers * p.bytes, p.every) for p in growing),
+        elements_per_token=whole(Fraction(p.layers * p.elements, p.every) for p in growing),
         state_bytes=batch * sum(p.layers * p.bytes for p in found if not p.grows),
         full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, prefill_chunk)),
         formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
@@ -134,21 +137,36 @@ def kv(
     )
 
 
+def whole(shares: Iterable[Fraction]) -> int | Fraction:
+    """A sum of shares: an integer where it is one."""
+    total = sum(shares, Fraction(0))
+    return total.numerator if total.denominator == 1 else total
+
+
 def _unlimited(found: list[Pool]) -> list[Pool]:
     """The same layers, each keeping the whole past."""
-    return [Pool(p.name, p.layers, "full" if p.grows else p.kind, None, p.elements, p.bytes) for p in found]
+    return [
+        Pool(p.name, p.layers, "full" if p.grows and p.every == 1 else p.kind, None, p.elements, p.bytes, p.every)
+        for p in found
+    ]
 
 
 def _group(part: Held, batch: int) -> CacheGroup:
     pool = part.pool
-    elements = pool.layers * pool.elements if pool.grows else 0
-    return CacheGroup(pool.name, pool.layers, pool.kind, part.tokens, elements, batch * part.bytes)
+    elements = pool.layers * pool.elements
+    per_token = whole([Fraction(elements, pool.every)]) if pool.grows else 0
+    state = 0 if pool.grows else elements
+    return CacheGroup(pool.name, pool.layers, pool.kind, part.tokens, per_token, batch * part.bytes, state)
 
 
 def formula(found: list[Pool], batch: int) -> str:
-    """Bytes as pieces of a + b·S, one piece between any two window lengths."""
+    """Bytes as pieces of a + b·S, one piece between any two window lengths; ⌊S/m⌋ entries of m tokens each."""
     state = sum(p.layers * p.bytes for p in found if not p.grows)
-    growing = [p for p in found if p.grows]
+    growing = [p for p in found if p.grows and p.every == 1]
+    entries: dict[int, int] = {}
+    for p in found:
+        if p.every > 1:
+            entries[p.every] = entries.get(p.every, 0) + batch * p.layers * p.bytes
     limits = sorted({p.limit for p in growing if p.limit is not None})
     pieces = []
     for low, high in zip([0, *limits], [*limits, None], strict=True):
@@ -158,6 +176,7 @@ def formula(found: list[Pool], batch: int) -> str:
         terms = [f"{constant:,}"] if constant else []
         if slope:
             terms.append(f"{slope:,}·S")
+        terms += [f"{size:,}·⌊S/{every:,}⌋" for every, size in entries.items()]
         pieces.append((" + ".join(terms) or "0") + (f" for S ≤ {high:,}" if high is not None else ""))
     return "; ".join(pieces) + (" beyond" if len(pieces) > 1 else "")
 

@@ -1,7 +1,8 @@
 """Who allocates: the cache that an engine sets aside for a sequence, and how many tokens one pass of a prefill has.
 
 ideal
-    What the mathematics needs: every token's entries, of a window min(context, window).
+    What the mathematics needs: every token's entries, of a window min(context, window); where tokens share entries,
+    the complete ones, and room for the tokens of the one that is open.
 vllm
     Pages of 16 tokens (vllm/config/cache.py, DEFAULT_BLOCK_SIZE). A window needs its last W − 1 tokens, those of one
     pass, and a page more, as it may begin inside one; a chunk its own tokens and those of one pass
@@ -25,6 +26,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from gptcalc.errors import InputError
+
 Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
 
 #: vLLM's block_size
@@ -43,17 +46,20 @@ class Pool(Struct, frozen=True):
 
     name: str
     layers: int
-    kind: str  # full, latent, index, window, chunk; state and conv do not grow
+    kind: str  # full, latent, index, window, chunk, compressed; state, conv and open do not grow
     limit: int | None  # tokens kept; None keeps all
     elements: int  # per token and layer (of a state: per layer)
     bytes: int  # per token and layer (of a state: per layer)
+    every: int = 1  # tokens that share one entry; elements and bytes are then an entry's
 
     @property
     def grows(self) -> bool:
-        return self.kind not in ("state", "conv")
+        return self.kind not in ("state", "conv", "open")
 
     def tokens(self, context: int) -> int:
-        """What the mathematics needs of `context` tokens."""
+        """What the mathematics needs of `context` tokens: the last ones, or those whose entries are complete."""
+        if self.every > 1:
+            return context // self.every * self.every
         return context if self.limit is None else min(context, self.limit)
 
 
@@ -72,6 +78,9 @@ def chunk_of(engine: Engine, chunk: int | None) -> int | None:
 
 def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = None) -> list[Held]:
     """What an engine sets aside for one sequence of `context` tokens, pool by pool."""
+    if engine != "ideal" and any(pool.every > 1 for pool in pools):
+        raise InputError(f"--engine {engine}: what it sets aside for compressed entries is not known here",
+                         "only ideal is", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     constant = [Held(pool, 0, pool.layers * pool.bytes) for pool in pools if not pool.grows]
     if engine == "vllm" and _mixed(growing):
@@ -89,7 +98,7 @@ def _plain(engine: Engine, pool: Pool, pools: list[Pool], context: int, chunk: i
         tokens = _up(context, CELLS)
         if pool.limit is not None and any(other.limit is None for other in pools):
             tokens = _up(min(tokens, pool.limit + chunk), CELLS)
-    return Held(pool, tokens, pool.layers * pool.bytes * tokens)
+    return Held(pool, tokens, pool.layers * pool.bytes * (tokens // pool.every))
 
 
 def _up(tokens: int, multiple: int) -> int:

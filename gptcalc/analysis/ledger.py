@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 from typing import Any
 
 from msgspec import Struct
 
 from gptcalc.analysis import params as parameters
-from gptcalc.analysis.cache import CacheGroup, KVCache, types
+from gptcalc.analysis.cache import CacheGroup, KVCache, types, whole
 from gptcalc.analysis.flops import Flops, convention
 from gptcalc.architecture import Architecture
-from gptcalc.equations import Chosen, Line, Pairs, Stage, Workload, equations
+from gptcalc.equations import PAST, Chosen, Entries, Line, Pairs, Stage, Workload, equations
+from gptcalc.equations.language import Completed, Condition
 from gptcalc.errors import InputError, did_you_mean
 
 
@@ -22,14 +24,14 @@ class Row(Struct, frozen=True):
     equation: str
     of: str
     ranges: str
-    each: int
+    each: int | Fraction
     times: int
-    amount: int
+    amount: int | Fraction
 
 
 class Ledger(Struct, frozen=True):
     key: str
-    value: int
+    value: int | Fraction
     convention: str
     rows: tuple[Row, ...]
 
@@ -70,7 +72,7 @@ def _no_ledger(key: str, known: list[str]) -> InputError:
     return InputError(f"--why {key}: no such sum", did_you_mean(key, known) or "one of " + ", ".join(known), "usage")
 
 
-def _row(stage: Stage, line: Line, of: str, ranges: str, each: int, times: int) -> Row:
+def _row(stage: Stage, line: Line, of: str, ranges: str, each: int | Fraction, times: int) -> Row:
     return Row(stage.name, line.text, of, ranges, each, times, each * times)
 
 
@@ -103,24 +105,35 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
     rows = []
     for stage in equations(architecture, cache=found.mla_cache).stages:
         for line in stage.lines:
-            if line.kind != "store" or line.kept is None or stage.kind == "mtp":
+            if line.kind != "store" or stage.kind == "mtp" or (line.kept is None and key.endswith("per_token")):
                 continue
-            letters = [letter for letter in line.statement.left.indices if letter != "s"]
+            letters = [letter for letter in line.statement.left.indices if letter not in PAST]
             symbols = [line.scope[letter].symbol for letter in letters]
             sizes = [line.scope[letter].size for letter in letters]
             elements = prod(sizes)
-            tokens = line.kept.kept(found.context) if key == "bytes" else found.context
+            tokens = _tokens(line, found.context, key)
             kind = kept.of(line)
-            each = elements if key == "elements_per_token" else kind.row_bytes(elements)
+            each: int | Fraction = elements if key == "elements_per_token" else kind.row_bytes(elements)
             ranges = _spelled(symbols, sizes)
             if key != "elements_per_token":
                 ranges += f", {kind.name}: {each:,} bytes"
+            if isinstance(line.kept, Entries) and key.endswith("per_token"):
+                ranges += f"; an entry every {line.kept.every} tokens"
+                each = whole([Fraction(each, line.kept.every)])
             times = stage.times
             if key in ("bytes", "full_bytes"):
-                ranges += f"; {tokens:,} tokens × {found.batch} sequences"
+                what = "entries" if isinstance(line.kept, Entries) else "tokens" if line.kept is not None else "state"
+                ranges += f"; {tokens:,} {what} × {found.batch} sequences"
                 times *= tokens * found.batch
             rows.append(_row(stage, line, line.statement.left.name, ranges, each, times))
-    return Ledger(key, sum(row.amount for row in rows), held, tuple(rows))
+    return Ledger(key, whole(Fraction(row.amount) for row in rows), held, tuple(rows))
+
+
+def _tokens(line: Line, context: int, key: str) -> int:
+    """How often a store line's left side is kept of `context` tokens; a constant state once."""
+    if line.kept is None:
+        return 1
+    return line.kept.kept(context) if key == "bytes" or isinstance(line.kept, Entries) else context
 
 
 def _set_aside(group: CacheGroup, engine: str) -> Row:
@@ -152,6 +165,13 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     return Ledger(key, sum(row.amount for row in rows), convention(work, found.mla), tuple(rows))
 
 
+def _counted(condition: Condition) -> str:
+    """What a condition's joint count counts."""
+    if isinstance(condition, (Pairs, Entries)):
+        return "pairs"
+    return "entries" if isinstance(condition, Completed) else "T"
+
+
 def _terms(line: Line, work: Workload, per_term: int) -> str:
     """2 · T · d · d_ff = …, a condition's joint count as one factor."""
     letters = list(dict.fromkeys(letter for ref in line.statement.factors for letter in ref.indices))
@@ -162,7 +182,7 @@ def _terms(line: Line, work: Workload, per_term: int) -> str:
         if isinstance(condition, Chosen):
             symbols.append("T · top_k")
         else:
-            symbols.append("pairs" if isinstance(condition, Pairs) else "T")
+            symbols.append(_counted(condition))
         sizes.append(condition.count(work))
     for letter in letters:
         symbols.append(line.scope[letter].symbol)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from gptcalc.dtypes import FP32
-from gptcalc.equations import Chosen, Line, Stage
+from gptcalc.equations import PAST, Chosen, Line, Stage
 from gptcalc.equations.language import Reference, Wanted
 
 #: elements per new token, per token of the past, per wanted position
@@ -103,19 +103,21 @@ def _read(line: Line) -> list[Reference]:
 def _size(line: Line, reference: Reference, over_past: set[str], tp: int) -> Size:
     """Elements of what this line refers to: per new token, per token of the past, per wanted position."""
     indices, condition = reference.indices, line.condition
-    if "t" in indices and "s" in indices:
+    if "t" in indices and any(letter in PAST for letter in indices):
         return NOTHING[2:]
     n = split = 1
     for letter in indices:
         if letter == "e" and isinstance(condition, Chosen):
             n *= condition.active
-        elif letter not in ("t", "s"):
+        elif letter not in ("t", *PAST):
             index = line.scope[letter]
             n *= index.size
             split *= index.size if index.shard else 1
     n = -(-n // min(tp, split))
     if isinstance(condition, Wanted):
         return 0, 0, n
+    if "χ" in indices:  # of an entry: each token's share
+        n = -(-n // line.scope["χ"].every)
     return (0, n, 0) if reference.name in over_past else (n, 0, 0)
 
 

@@ -49,6 +49,7 @@ class Index(NamedTuple):
     symbol: str
     size: int
     shard: Shard | None = None
+    every: int = 0  # an index over entries that each stand for so many tokens of the context
 
 
 class Weight(NamedTuple):
@@ -102,6 +103,48 @@ def triangle(n: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Entries:
+    """The condition on (t, χ): a token sees the entries of `every` tokens that are complete with it, or its choice."""
+
+    every: int
+    top_k: int | None = None
+    indices = ("t", "χ")
+
+    def __str__(self) -> str:
+        chosen = "" if self.top_k is None else f", χ ∈ top_{self.top_k}(t)"
+        return f"χ < ⌊(t + 1)/{self.every}⌋{chosen}"
+
+    def kept(self, context: int) -> int:
+        """How many entries there are."""
+        return context // self.every
+
+    def count(self, work: Workload) -> int:
+        """How many pairs (t, χ) occur."""
+        entries = self.kept(work.context)
+        if work.pairs == "full":
+            return work.new_tokens * entries
+        most = entries if self.top_k is None else min(entries, self.top_k)
+        if work.phase == "decode":
+            return most
+        # every tokens see 1 entry, every further ones 2, …; from the one that completes the last on all see `most`
+        return self.every * triangle(max(most - 1, 0)) + most * (work.context - most * self.every + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The condition on χ alone: the entries that the new tokens complete."""
+
+    every: int
+    indices = ("χ",)
+
+    def __str__(self) -> str:
+        return f"entries of {self.every} tokens completed now"
+
+    def count(self, work: Workload) -> int:
+        return work.context // self.every - (work.context - work.new_tokens) // self.every
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The condition on (t, e): of `total` experts a token uses `active`, and so touches that share of their weights."""
 
@@ -131,7 +174,7 @@ class Wanted:
         return work.new_tokens if work.logits == "all" else 1
 
 
-Condition = Pairs | Chosen | Wanted
+Condition = Pairs | Entries | Completed | Chosen | Wanted
 
 
 class Reference(NamedTuple):
@@ -149,6 +192,9 @@ class Statement(NamedTuple):
     factors: tuple[Reference, ...]
     summed: tuple[str, ...]
 
+
+#: letters that run over what lies in the past: tokens, entries that stand for several
+PAST = ("s", "χ")
 
 REFERENCE = re.compile(r"([^\W\d_][\w′̂]*)\[([^\]]*)\]")
 SUM = re.compile(r"Σ_(?:\{([^}]*)\}|(\w))")
@@ -234,7 +280,7 @@ class Line:
     condition: Condition | None = None
     saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training (SAVED)
     pool: str = ""  # store lines: the cache that is written
-    kept: Pairs | None = None  # store lines: how much of the past stays
+    kept: Pairs | Entries | None = None  # store lines: how much of the past stays; None: something of constant size
     flash: int = 0  # bytes a row (the left side without s) that fused attention keeps instead of the pairs
 
     @property
@@ -269,7 +315,8 @@ class Line:
             return work.new_tokens
         if letter == "s":
             return work.context
-        return self.scope[letter].size
+        index = self.scope[letter]
+        return work.context // index.every if index.every else index.size
 
     def flops(self, work: Workload) -> int:
         """2 × the multiply-adds."""
@@ -291,7 +338,7 @@ class Line:
         """Elements that one token adds to the cache on a store line."""
         if self.kind != "store":
             return 0
-        return prod(self.scope[letter].size for letter in self.statement.left.indices if letter != "s")
+        return prod(self.scope[letter].size for letter in self.statement.left.indices if letter not in PAST)
 
 
 class Lines:
@@ -316,7 +363,7 @@ class Lines:
         """A line without FLOPs."""
         self._add("pointwise", text, condition, saved, component, keys, flash)
 
-    def store(self, text: str, kept: Pairs, pool: str) -> None:
+    def store(self, text: str, kept: Pairs | Entries | None, pool: str) -> None:
         """A line whose left side stays in the cache `pool`."""
         self.lines.append(Line(text, "store", self.component, self.scope, {}, pool=pool, kept=kept))
 

@@ -135,9 +135,9 @@ def _router(lines: Lines, m: Experts) -> None:
     score = f"{m.router}_q(ρ[t,q])"
     by = " + b_S[q]" if m.selection_bias else ""
     where = f", {m.groups.top_k} of {m.groups.n} groups first" if m.groups is not None else ""
-    lines.pointwise(
-        f"E(t) = the {m.top_k} largest of {score}{by}{where}", component=router, b_S="selection_bias"
-    )
+    chosen = f"the {m.top_k} that a fixed table has for the token at t" if m.hash else ""
+    chosen = chosen or f"the {m.top_k} largest of {score}{by}{where}"
+    lines.pointwise(f"E(t) = {chosen}", component=router, b_S="selection_bias")
     factor = "" if m.route_scale == 1.0 else f"{m.route_scale:g}·"
     share = f"{score}/Σ_E" if m.normalize else score
     scales = "·s_E[q]" if m.router_scale else ""

@@ -13,16 +13,18 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    CompressedAttention,
     Experts,
     LatentAttention,
     Mixer,
     Mlp,
     Norm,
     Part,
+    Streams,
     Sublayer,
     sublayers,
 )
-from gptcalc.equations import altup, attention, latent, mlp
+from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
 from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.equations.norms import drop, enter, leave, norm_line, summed
@@ -31,6 +33,7 @@ from gptcalc.equations.symbols import Symbols
 COMPONENT: dict[type[Mixer], str] = {
     Attention: "attention",
     LatentAttention: "attention",
+    CompressedAttention: "attention",
     Mlp: "mlp",
     Experts: "experts",
 }
@@ -110,7 +113,7 @@ class _Model:
             scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows)
         lines = self.lines("embedding", "embedding", scope)
         scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
-        whole = 2 if self.model.altup is None else 0  # else kept as one of the streams
+        whole = 2 if self.model.altup is None and self.model.streams is None else 0  # else kept as one of the streams
         first = 0 if e.position == "learned" else whole  # with a position added, only the sum is needed again
         if letter == "i":
             lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E="token")
@@ -137,6 +140,20 @@ class _Model:
             streams = self.streams(self.model.altup)
             altup.spread(streams)
             lines.lines += streams.lines
+        if self.model.streams is not None:
+            lines.scope |= self.streams_scope()
+            hyper.begin(lines)
+        return lines.lines
+
+    def streams_scope(self) -> dict[str, Index]:
+        return hyper.scope(self.model.streams, self.symbols) if self.model.streams is not None else {}
+
+    def streams_end(self) -> list[Line]:
+        """The streams joined for the final norm, where there are several."""
+        if self.model.streams is None:
+            return []
+        lines = self.lines("head.streams", "other", self.streams_scope())
+        hyper.end(lines, self.model.streams)
         return lines.lines
 
     def streams(self, spec: AltUp) -> Lines:
@@ -194,7 +211,7 @@ class _Model:
         if head.softcap is not None:
             lines.pointwise(f"y[t,u] = {head.softcap:g}·tanh(y[t,u]/{head.softcap:g})", Wanted())
         lines.pointwise("p[t,u] = softmax_u(y[t,u])", Wanted())
-        return lines.lines
+        return [*self.streams_end(), *lines.lines]
 
     @staticmethod
     def tied(lines: Lines, text: str) -> None:
@@ -240,8 +257,8 @@ class _Model:
             part.pointwise(f"{stream} = {stream} + y[t,i]{which}", saved=2)
             lines += part.lines
         if self.model.layer_scalar:
-            scalar = self.lines("", "other", streams)
-            stream = "X[t,j,i]" if several else "x[t,i]"
+            scalar = self.lines("", "other", {**streams, **self.streams_scope()})
+            stream = "X[t,j,i]" if several else "x[t,i]" if self.model.streams is None else "X[t,n,i]"
             scalar.pointwise(f"{stream} = λ_x[]·{stream}", saved=2, λ_x="layer_scalar")
             lines += scalar.lines
         return lines
@@ -253,6 +270,8 @@ class _Model:
                 attention.attention(lines, mixer, dropout)
             case LatentAttention():
                 latent.latent_attention(lines, mixer, self.form, self.cache, dropout)
+            case CompressedAttention():
+                compressed.compressed_attention(lines, mixer, dropout)
             case Mlp():
                 mlp.mlp(lines, mixer)
             case Experts():
@@ -266,6 +285,8 @@ class _Model:
                 return attention.scope(mixer, self.d, self.symbols)
             case LatentAttention():
                 return latent.scope(mixer, self.d, self.symbols)
+            case CompressedAttention():
+                return compressed.scope(mixer, self.d, self.symbols)
             case Mlp():
                 return mlp.mlp_scope(mixer, self.d, self.symbols)
             case Experts():
@@ -284,8 +305,12 @@ class _Model:
         norm_line(lines, norm, "η[t,i]", "x[t,i]", "i", "hidden_norm", name="_h")
         lines.pointwise("c[t,k] = ε[t,i] and η[t,i], one behind the other", saved=2)
         lines.sum("x[t,i] = Σ_k c[t,k]·W_M[k,i]", saved=2, W_M="projection")
+        if self.model.streams is not None:
+            lines.pointwise("X[t,n,i] = x[t,i], of each stream", saved=2)
+            lines.scope |= self.streams_scope()
         out = list(lines.lines)
         _Prefixes(self, out).parts(mtp.block)
+        out.extend(self.streams_end())
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
         return out + last.lines
@@ -308,8 +333,23 @@ class _Prefixes:
     def parts(self, block: Block, given: bool = False) -> None:
         """`given`: what the first part reads is normed already."""
         for part in block.parts:
-            self.part(part, given)
+            if self.model.model.streams is not None:
+                self.streamed(part, self.model.model.streams)
+            else:
+                self.part(part, given)
             given = False
+
+    def streamed(self, part: Part, s: Streams) -> None:
+        """A part whose input is joined from several streams, and whose output is spread over them."""
+        (mixer,) = part.units
+        assert isinstance(mixer, Sublayer)
+        lines = self.model.lines(self.prefix("streams"), "other", self.model.streams_scope())
+        hyper.join(lines, s)
+        self.out.extend(lines.lines)
+        self.sublayer(mixer, "Δ", False)
+        behind = self.model.lines(lines.prefix, "other", lines.scope)
+        hyper.spread(behind)
+        self.out.extend(behind.lines)
 
     def part(self, part: Part, given: bool) -> None:
         given = given or part.norm is not None

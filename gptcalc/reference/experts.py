@@ -56,12 +56,12 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
     if m.router == "sparsemixer":
         index, weight = _sparsemixer(logits, m.top_k, m.jitter)
     elif m.router in ("topk_softmax", "topk_sigmoid"):
-        index = top(_selection(m, logits, w), m.top_k)
+        index = _index(m, logits, w, step)
         best = np.take_along_axis(logits, index, axis=-1)
         weight = softmax(best) if m.router == "topk_softmax" else sigmoid(best)
     else:
         scores = _scores(m, logits)
-        index = top(_selection(m, scores, w), m.top_k)
+        index = _index(m, scores, w, step)
         weight = np.take_along_axis(scores, index, axis=-1)
     if m.normalize and m.router != "topk_softmax":  # the softmax of the chosen sums to 1 already
         weight = weight / (weight.sum(axis=-1, keepdims=True) + 1e-20)
@@ -83,6 +83,13 @@ def _scores(m: Experts, logits: Array) -> Array:
         return sigmoid(logits)
     root: Array = np.sqrt(softplus(logits))
     return root
+
+
+def _index(m: Experts, scores: Array, w: Weights, step: Step) -> Array:
+    """The chosen experts (B, T, k): those of the largest scores, or those that a fixed table has for the token."""
+    if m.hash:
+        return w.listed("table", step.tokens, m.top_k, m.n_experts)
+    return top(_selection(m, scores, w), m.top_k)
 
 
 def _selection(m: Experts, scores: Array, w: Weights) -> Array:

@@ -23,6 +23,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    CompressedAttention,
     Experts,
     LatentAttention,
     LowRankResidual,
@@ -32,13 +33,16 @@ from gptcalc.architecture import (
     Part,
     PerLayerEmbedding,
     ResidualGate,
+    Streams,
 )
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate, sigmoid, softcapped
 from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.attention import attention
 from gptcalc.reference.cache import Cache
+from gptcalc.reference.compressed import compressed_attention
 from gptcalc.reference.experts import experts
+from gptcalc.reference.hyper import Connection, joined_at_the_end, spread_out
 from gptcalc.reference.latent import latent_attention
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
@@ -52,8 +56,9 @@ class Result:
     """What one call computed."""
 
     logits: Array  # (B, T, v)
-    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm; all streams (n, B, T, d) with AltUp
-    embedded: Array  # the first block's input, of the same shape
+    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm; with several streams all of them,
+    # (n, B, T, d) for AltUp, (B, T, n, d) for hyper-connections
+    embedded: Array  # the first block's input, of the same shape; one of the equal streams of hyper-connections
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
 
@@ -110,16 +115,19 @@ class Model:
         if altup is not None:
             x = spread(altup, x, self.weights.at("altup"), step)  # (n, B, T, d)
         embedded, hidden = x, []
+        streams = self.architecture.streams
+        if streams is not None:
+            x = spread_out(x, streams.n)
         for number, block in enumerate(self.architecture.blocks()):
             w = self.weights.at(f"layers.{number}")
             x = self._layer(block, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
         if last_only:
-            x = x[..., step.new - 1 :, :]
+            x = x[..., step.new - 1 :, :] if streams is None else x[:, step.new - 1 :]
         if altup is not None:
             x = merged(altup, x, self.weights.at("altup"), step)
         logits, final = self._head(x, step)
-        predicted = self._predict(final, step) if predict else []
+        predicted = self._predict(final if streams is None else x, step) if predict else []
         self.cache.length = step.length
         return Result(logits, hidden, embedded, step.attention, predicted)
 
@@ -127,7 +135,7 @@ class Model:
         """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""
         a, altup, ple = self.architecture, self.architecture.altup, self.architecture.per_layer_embedding
         if altup is None:
-            read = x = BlockRun(w, step).block(block, x)
+            read = x = BlockRun(w, step, a.streams).block(block, x)
         else:
             v = w.at("altup")
             guess = predicted(altup, x, v, step)
@@ -200,6 +208,7 @@ class Model:
     def _head(self, x: Array, step: Step) -> tuple[Array, Array]:
         """Logits (B, T, v) and the normed stream that they come from (B, T, d)."""
         norm = self.architecture.head.norm
+        x = self._joined(x, self.weights, step)
         final = x if norm is None else normed(x, norm, self.weights.at("final_norm"))
         return self._logits(final, step), final
 
@@ -218,6 +227,11 @@ class Model:
             logits *= head.scale
         return softcapped(logits, head.softcap)
 
+    def _joined(self, x: Array, w: Weights, step: Step) -> Array:
+        """The one stream (B, T, d) for the final norm."""
+        streams = self.architecture.streams
+        return x if streams is None else joined_at_the_end(streams, x, w.at("head.streams"), step)
+
     # multi-token prediction
 
     def _predict(self, x: Array, step: Step) -> list[Array]:
@@ -233,19 +247,24 @@ class Model:
             part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
             self._prepare(part)
             e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
+            if a.streams is not None:
+                e = spread_out(e, a.streams.n)
             h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))
             x = part.linear(np.concatenate([e, h], axis=-1), w, "projection", a.d)
-            x = normed(BlockRun(w, part).block(a.mtp.block, x), a.mtp.norm, w.at("norm"))
-            predicted.append(self._logits(x, part))
+            x = BlockRun(w, part, a.streams).block(a.mtp.block, x)
+            final = normed(self._joined(x, w, part), a.mtp.norm, w.at("norm"))
+            predicted.append(self._logits(final, part))
+            x = final if a.streams is None else x
         return predicted
 
 
 class BlockRun:
     """One block on one step; hands out its sublayers' prefixes (attn, mlp, attn2, …) in order of execution."""
 
-    def __init__(self, w: Weights, step: Step) -> None:
+    def __init__(self, w: Weights, step: Step, streams: Streams | None = None) -> None:
         self.w = w
         self.step = step
+        self.streams = streams
         self.seen: dict[str, int] = {}
 
     def named(self, name: str) -> Weights:
@@ -255,9 +274,20 @@ class BlockRun:
     def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
         """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""
         for part in block.parts:
+            if self.streams is not None:
+                x = self.streamed(part, self.streams, x)
+                continue
             x = self.part(part, x, normed_input)
             normed_input = None
         return x
+
+    def streamed(self, part: Part, s: Streams, x: Array) -> Array:
+        """Several streams (B, T, n, d) after a part: a sublayer that reads one joined stream."""
+        (mixer,) = part.units
+        assert not isinstance(mixer, Block)
+        connection = Connection(s, x, self.named("streams"), self.step)
+        y, _ = self.branch(mixer, connection.joined, connection.joined)
+        return connection.after(y)
 
     def part(self, part: Part, x: Array, normed_input: Array | None = None) -> Array:
         """x (B, T, d) plus what the part's units make of it."""
@@ -312,6 +342,8 @@ class BlockRun:
                 return attention(mixer, self.front(mixer, read, w), w, self.step), w
             case LatentAttention():
                 return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case CompressedAttention():
+                return compressed_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case Mlp():
                 return mlp(mixer, self.front(mixer, read, w), w, self.step), w
             case Experts():

@@ -17,6 +17,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    CompressedAttention,
     Experts,
     LatentAttention,
     LongRope,
@@ -65,6 +66,7 @@ class _Shrinking:
 
     def architecture(self) -> Architecture:
         o = self.original
+        streams = o.streams and replace(o.streams, n=self.size("streams", o.streams.n))  # first: it counts squared
         blocks = [self.block(block) for block, _ in o.groups()]
         mtp = replace(o.mtp, n=1, block=self.block(o.mtp.block)) if o.mtp is not None else None
         ple = o.per_layer_embedding
@@ -89,6 +91,7 @@ class _Shrinking:
             head=replace(o.head, width=self.width),
             mtp=mtp,
             per_layer_embedding=ple,
+            streams=streams,
             altup=altup,
             learned_frequencies=max(pairs_turned(blocks)) if o.learned_frequencies else 0,
         )
@@ -128,6 +131,8 @@ class _Shrinking:
                 return self.attention(mixer)
             case LatentAttention():
                 return self.latent(mixer)
+            case CompressedAttention():
+                return self.compressed(mixer)
             case Mlp():
                 return replace(mixer, d_ff=self.size("d_ff", mixer.d_ff, least=5))
             case Experts():
@@ -192,6 +197,33 @@ class _Shrinking:
             rope=None if a.rope is None else self.rope(a.rope, d_rope),
             temperature=a.temperature and replace(a.temperature, floor=3.0),
             index=index,
+        )
+
+    def compressed(self, a: CompressedAttention) -> CompressedAttention:
+        d_head = self.size("d_head", a.d_head, multiple=2, least=8)
+        rope = None if a.rope is None else self.rope(a.rope, d_head)
+        compress = a.compress
+        if compress is not None:
+            index = compress.index
+            if index is not None:
+                index = replace(
+                    index,
+                    n_heads=self.heads("index.n_heads", index.n_heads),
+                    d=self.size("index.d", index.d, least=d_head + 1),
+                    top_k=2,
+                )
+            compress = replace(compress, every=2 if compress.overlap else 3, index=index)
+        n_groups = self.heads("n_groups", a.n_groups)
+        return replace(
+            a,
+            n_heads=n_groups * self.heads("heads of a group", a.n_heads // a.n_groups),
+            d_head=d_head,
+            q_rank=self.size("q_rank", a.q_rank, least=5),
+            n_groups=n_groups,
+            out_rank=self.size("out_rank", a.out_rank, least=3),
+            window=min(a.window, WINDOW),
+            rope=rope,
+            compress=compress,
         )
 
     def experts(self, m: Experts) -> Experts:

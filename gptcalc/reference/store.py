@@ -21,6 +21,9 @@ from gptcalc.reference.tally import Array
 
 Shape = tuple[int, ...]
 
+#: a large prime: numbers of tokens times it are spread well over any number of places
+SPREAD = 2_654_435_761
+
 
 class Store(Protocol):
     """Anything that gives the array of a key, in the layout (inputs..., outputs...)."""
@@ -128,6 +131,19 @@ class Weights:
         self.memory.picked[self.prefix + name] = index.shape[-1]
         picked: Array = np.take(stack, index, axis=0)
         return picked
+
+    def listed(self, name: str, tokens: Array, k: int, n: int) -> Array:
+        """For each token (B, T) the k of n numbers that a fixed table has for it: (B, T, k).
+
+        The table is no weight: a checkpoint has it, any other store stands for k neighbours at the token's place.
+        """
+        find = getattr(self.store, "buffer", None)
+        table = find(self.prefix + name) if find is not None else None
+        if table is not None:
+            return np.take(table, tokens, axis=0)
+        place = tokens[..., None] * SPREAD + np.arange(k)
+        listed: Array = place - place // n * n
+        return listed
 
     @property
     def touched(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -10,20 +11,27 @@ import msgspec
 from gptcalc.errors import InputError, did_you_mean, printable
 
 
+def plain(value: Any) -> Any:
+    """A fraction (of elements a token, where several tokens share an entry) as a decimal number."""
+    if isinstance(value, Fraction):
+        return float(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
 def json(data: Any) -> str:
     """The answer as a JSON document, numbers exact."""
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(data, enc_hook=plain), indent=2).decode() + "\n"
 
 
 def get(data: Any, key: str) -> str:
     """One value of the JSON as text: bare, null as null, objects compact."""
     value = pick(data, key)
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=plain).decode()
 
 
 def pick(data: Any, key: str) -> Any:
     """One value of the JSON at a dotted key, list indices as numbers."""
-    value = msgspec.to_builtins(data)
+    value = msgspec.to_builtins(data, enc_hook=plain)
     walked: list[str] = []
     for word in key.split("."):
         value = _step(value, word, walked, data)
@@ -43,7 +51,8 @@ def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:
         raise InputError(problem, f"there are {len(value)}, counted from 0", "unknown")
     if not isinstance(value, dict):
         raise InputError(f"no key {shown!r}{place}", f"{'.'.join(walked)} is a single value", "unknown")
-    raise InputError(f"no key {shown!r}{place}", _near(word, value, msgspec.to_builtins(data)), "unknown")
+    whole = msgspec.to_builtins(data, enc_hook=plain)
+    raise InputError(f"no key {shown!r}{place}", _near(word, value, whole), "unknown")
 
 
 def _near(word: str, here: dict[str, Any], whole: Any) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct, to_builtins
 from gptcalc import units
 from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
 from gptcalc.equations import equations
+from gptcalc.report.data import plain
 from gptcalc.report.figures import FIGURES, Facts
 from gptcalc.report.table import SHORT, Column, Table, View, text
 
@@ -92,7 +93,7 @@ def _flat(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         elif isinstance(item, Struct):
             yield from _flat({name: getattr(item, name) for name in item.__struct_fields__}, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", to_builtins(item)
+            yield f"{prefix}{key}", to_builtins(item, enc_hook=plain)
 
 
 def _norm(norm: Norm) -> str:

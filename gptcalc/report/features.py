@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Mlp, Part, sublayers
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    CompressedAttention,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Mlp,
+    Part,
+    sublayers,
+)
 
 
-def attention(mixer: Attention | LatentAttention) -> str:
-    """mha, gqa, mqa or mla."""
+def attention(mixer: Attention | LatentAttention | CompressedAttention) -> str:
+    """mha, gqa, mqa, mla or csa."""
+    if isinstance(mixer, CompressedAttention):
+        return "csa" if mixer.compress is not None else "mqa"
     if isinstance(mixer, LatentAttention):
         return "mla"
     if mixer.n_kv_heads == mixer.n_heads:
@@ -39,6 +51,7 @@ def _all(a: Architecture) -> Iterator[str]:
         "head-bias": a.head.bias,
         "mtp": a.mtp is not None,
         "per-layer-embedding": a.per_layer_embedding is not None,
+        "hyper-connections": a.streams is not None,
         "altup": a.altup is not None,
     }
     yield from (name for name, present in found.items() if present)
@@ -74,11 +87,21 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
         }
     elif isinstance(mixer, LatentAttention):
         found |= {"indexer": mixer.index is not None}
+    elif isinstance(mixer, CompressedAttention):
+        yield attention(mixer)
+        found |= {
+            "window": True,
+            "k-eq-v": True,
+            "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
+            "sinks": mixer.sinks,
+            "indexer": mixer.compress is not None and mixer.compress.index is not None,
+        }
     elif isinstance(mixer, Experts):
         yield "moe"
         found |= {
             "shared-experts": mixer.n_shared > 0,
             "selection-bias": mixer.selection_bias,
+            "hash-routing": mixer.hash,
             "expert-groups": mixer.groups is not None,
             "latent-experts": mixer.d_latent is not None,
             "identity-experts": mixer.n_identity > 0,

@@ -12,7 +12,7 @@ from gptcalc.analysis.flops import Flops, flops
 from gptcalc.analysis.memory import Inference
 from gptcalc.analysis.memory_result import Device
 from gptcalc.analysis.params import Params, params
-from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
+from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, Mixer, sublayers
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
@@ -88,8 +88,8 @@ class Facts:
 
     @cached_property
     def attention(self) -> str | None:
-        """MHA, GQA, MQA or MLA; all of them where layers differ."""
-        forms = (m for m in self.mixers if isinstance(m, (Attention, LatentAttention)))
+        """MHA, GQA, MQA, MLA or CSA; all of them where layers differ."""
+        forms = (m for m in self.mixers if isinstance(m, (Attention, LatentAttention, CompressedAttention)))
         return "/".join(dict.fromkeys(features.attention(m).upper() for m in forms)) or None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ class Table(Struct, frozen=True):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
     title: str = ""
-    whole: int = 0
+    whole: int | Fraction = 0
     heading: bool = True  # whether the columns' titles are worth a line
 
 
@@ -71,7 +72,7 @@ def cells(table: Table, bars: bool = False) -> list[Cells]:
     return found
 
 
-def text(value: Any, kind: Kind, whole: int = 0) -> str:
+def text(value: Any, kind: Kind, whole: int | Fraction = 0) -> str:
     """One value for people; – where there is none."""
     if value is None:
         return "–"

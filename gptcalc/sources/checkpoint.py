@@ -81,6 +81,12 @@ class Checkpoint:
             return np.stack([self.cut(key, place, place.expert(e), shape[1:]) for e in range(shape[0])])
         raise InputError(f"the checkpoint has no {places[0].name} (for {key})", kind="checkpoint")
 
+    def buffer(self, key: str) -> Array | None:
+        """A table that is not learned, as it lies in the checkpoint; None where the checkpoint has none."""
+        found = (self.locate(place.name) for place in self.names.places(key))
+        tensor = next((tensor for tensor in found if tensor is not None), None)
+        return None if tensor is None else self.array(tensor)
+
     def locate(self, name: str) -> Tensor | None:
         """The tensor of this name, with other words in front of it if need be."""
         if name in self.found:

@@ -14,7 +14,7 @@ from gptcalc.errors import InputError, printable
 LONGEST_HEADER = 100_000_000
 
 #: last words of tensors that are derived, not learned: masks and rotary tables that old checkpoints carry along
-BUFFERS = ("inv_freq", "masked_bias", "attn.bias", "attention.bias", "cos_cached", "sin_cached")
+BUFFERS = ("inv_freq", "masked_bias", "attn.bias", "attention.bias", "cos_cached", "sin_cached", "tid2eid")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
 
 

@@ -356,8 +356,8 @@ class Reader:
         """Sections that neither the layers nor a used section refers to. Their fields count as known, no more."""
         nested = {key: value for key, value in self.document.items() if isinstance(value, Mapping)}
         sections = {key: value for key, value in nested.items() if key in KINDS or "like" in value}
-        mtp = self.document.get("mtp")
-        block = fill(mtp.get("block"), fields) if isinstance(mtp, Mapping) else ""
+        mtp = fill(self.document.get("mtp"), fields)
+        block = mtp.get("block", "") if isinstance(mtp, Mapping) else ""
         layers = fill(self.document.get("layers", self.document.get(SEARCHED, "n*attn+mlp")), fields)
         used = set(WORD.findall(f"{layers} {block}"))
         while True:

@@ -80,7 +80,7 @@ def bare(name: str, **more: object) -> Held:
 MATRICES = frozenset({
     "q", "k", "v", "out", "gate", "up", "down", "q_a", "q_b", "kv_a", "k_rope", "k_b", "v_b", "router", "shared_gate",
     "head", "projection", "latent_down", "latent_up", "weights",
-    "prediction", "correction", "left", "right",
+    "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix",
 })  # fmt: skip
 
 

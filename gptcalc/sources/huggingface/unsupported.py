@@ -22,7 +22,6 @@ UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(_RECURRENT.split(), "recurrent mixers are not supported yet"),
     **dict.fromkeys(_NOT_DECODERS.split(), "not a decoder-only model"),
     "axk2": "norms gated by a bottleneck are not supported yet",
-    "deepseek_v4": "compressed attention and hyper-connections are not supported yet",
     "diffllama": "differential attention is not supported yet",
     "doge": "dynamic masks are not supported yet",
     "hy_v4": "hyper-connections are not supported yet",

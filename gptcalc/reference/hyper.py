@@ -1,0 +1,69 @@
+"""Hyper-connections (arXiv:2409.19606): n parallel residual streams, whose own values say how they are joined before a
+sublayer, how its output is spread over them, and how they mix. Letters: B, T, n streams, d channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gptcalc.architecture import Norm, Streams
+from gptcalc.reference.activations import sigmoid
+from gptcalc.reference.norms import normed, softmax
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def spread_out(x: Array, n: int) -> Array:
+    """The same in every stream: (B, T, d) -> (B, T, n, d)."""
+    batch, new, d = x.shape
+    streams: Array = np.broadcast_to(x[:, :, None], (batch, new, n, d))
+    return streams
+
+
+class Connection:
+    """The streams (B, T, n, d) at one sublayer: `joined` is what it reads, `after` what comes of its output."""
+
+    def __init__(self, s: Streams, streams: Array, w: Weights, step: Step) -> None:
+        n = s.n
+        z = _coefficients(s, streams, (2 + n) * n, w, step)  # (B, T, 2n + n²)
+        scale, base = w("scale", 3), w("base", (2 + n) * n)
+        join = sigmoid(z[..., :n] * scale[0] + base[:n]) + s.eps
+        self.spread = sigmoid(z[..., n : 2 * n] * scale[1] + base[n : 2 * n]) * 2.0  # (B, T, n)
+        mixing = (z[..., 2 * n :] * scale[2] + base[2 * n :]).reshape(*z.shape[:2], n, n)
+        self.mixing = doubly_stochastic(softmax(mixing) + s.eps, s)  # (B, T, from, to)
+        self.streams = streams
+        self.step = step
+        self.joined = _joined(join, streams, step)
+
+    def after(self, y: Array) -> Array:
+        """The streams, mixed, and the sublayer's output y (B, T, d), spread over them."""
+        mixed = self.step.dot(self.mixing.swapaxes(-1, -2), self.streams, "values")  # (B, T, n, d)
+        return mixed + self.spread[..., None] * y[:, :, None]
+
+
+def joined_at_the_end(s: Streams, streams: Array, w: Weights, step: Step) -> Array:
+    """(B, T, n, d) -> (B, T, d)."""
+    z = _coefficients(s, streams, s.n, w, step)
+    return _joined(sigmoid(z * w("scale", 1) + w("base", s.n)) + s.eps, streams, step)
+
+
+def _coefficients(s: Streams, streams: Array, n: int, w: Weights, step: Step) -> Array:
+    """n numbers a token, of all its streams' channels: (B, T, n)."""
+    batch, new, count, d = streams.shape
+    flat = normed(streams.reshape(batch, new, count * d), s.norm or Norm(weight=False), w.at("norm"))
+    return step.linear(flat, w, "mix", n)
+
+
+def _joined(weight: Array, streams: Array, step: Step) -> Array:
+    """The streams, weighted by (B, T, n) and summed: (B, T, d)."""
+    return step.dot(weight[:, :, None], streams, "values")[:, :, 0]
+
+
+def doubly_stochastic(m: Array, s: Streams) -> Array:
+    """Sinkhorn's iterations: columns and rows divided by their sums in turn, beginning and ending with columns."""
+    m = m / (m.sum(axis=-2, keepdims=True) + s.eps)
+    for _ in range(s.iterations - 1):
+        m = m / (m.sum(axis=-1, keepdims=True) + s.eps)
+        m = m / (m.sum(axis=-2, keepdims=True) + s.eps)
+    return m
