@@ -36,6 +36,7 @@ from gptcalc.architecture import (
     Part,
     PerLayerEmbedding,
     Positive,
+    Proportional,
     Repeat,
     Rope,
     Size,
@@ -220,6 +221,9 @@ class _Builder:
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""
+        ropes = [getattr(mixer, "rope", None) for mixer in self.resolved.values()]
+        if any(rope is not None and isinstance(rope.scaling, Proportional) for rope in ropes):
+            raise InputError("learned_frequencies: with proportional scaling some would turn nothing")
         found = pairs_turned(self.blocks.values())
         if len(found) != 1:
             raise InputError("learned_frequencies: the layers' rotations must turn as many channels each")
@@ -372,6 +376,8 @@ class _Builder:
             keys["qk_norm"] = {"over": keys["qk_norm"]}
         if isinstance(keys.get("qk_norm"), Mapping):
             keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
+        if isinstance(keys.get("index"), Mapping):
+            keys["index"] = {"norm": msgspec.to_builtins(self.norm), **keys["index"]}
         mixer: Attention = typed(keys, Attention, name)
         check_attention(name, mixer)
         return mixer

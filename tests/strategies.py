@@ -98,7 +98,23 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
             section.pop(key, None)
         if position == "alibi":
             del section["experts"]
+    if not {"window", "chunk", "experts"} & set(section) and position != "alibi":
+        maybe(draw, section, "index", block_indexers(d_head), odds=4)
+    if "index" in section:
+        section.get("qk_norm", {}).pop("at_read", None)
+        if section.get("rope", {}).get("scaling", {}).get("kind") == "proportional":
+            del section["rope"]["scaling"]
     return section
+
+
+@st.composite
+def block_indexers(draw: st.DrawFn, d_head: int) -> Document:
+    block = draw(st.sampled_from([2, 3]))
+    index: Document = {"d": d_head + draw(st.integers(0, 3)), "block": block, "top_k": 2}
+    if block == 2 and draw(st.booleans()):
+        index |= {"top_k": 3, "local": draw(st.integers(1, 2))}
+    maybe(draw, index, "norm", norms())
+    return index
 
 
 @st.composite
@@ -278,7 +294,7 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
         mixers.append(name)
     if draw(st.integers(1, 5)) == 1 and "attn" in sections and "experts" not in sections["attn"]:
-        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}}
+        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}, "index": None}
     kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
     for kind in kinds:
         sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
@@ -296,7 +312,8 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     hyper = hyper and draw(st.integers(1, 4)) == 1
     if hyper:
         document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
-    if len(mixers) == 1 and "rope" in sections[mixers[0]]:
+    rope = sections[mixers[0]].get("rope")
+    if len(mixers) == 1 and rope is not None and rope.get("scaling", {}).get("kind") != "proportional":
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
     alone = gated or beside or hyper  # residuals of a form that parallel units can't share
