@@ -226,6 +226,20 @@ class KV(Strict, frozen=True, kw_only=True):
     from_: str = field(name="from")
 
 
+class BlockIndexer(Strict, frozen=True, kw_only=True):
+    """Block-sparse attention's indexer (MiniMax-M3): one small head for each KV head scores all keys.
+
+    A block of keys counts as much as its best key. Of these blocks the queries of a KV head attend to the top_k, always
+    among them the `local` newest, the last of which is the query's own.
+    """
+
+    d: Size
+    block: Size
+    top_k: Size
+    local: Size = 1
+    norm: Norm = Norm()  # of the index queries and keys; default: the model's
+
+
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
     """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it."""
 
@@ -256,6 +270,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     log_length: Size | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
+    index: BlockIndexer | None = None
 
 
 class Indexer(Strict, frozen=True, kw_only=True):

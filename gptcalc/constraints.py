@@ -12,11 +12,13 @@ from gptcalc.architecture import (
     Attention,
     AttentionExperts,
     Block,
+    BlockIndexer,
     CompressedAttention,
     Dynamic,
     Experts,
     LongRope,
     PerLayerEmbedding,
+    Proportional,
     Rope,
     Sublayer,
     rotated,
@@ -113,6 +115,27 @@ def check_attention(name: str, a: Attention) -> None:
         check_rope(name, a.rope, a.d_head)
     if a.experts is not None:
         _attention_experts(name, a, a.experts)
+    if a.index is not None:
+        _block_indexer(name, a, a.index)
+
+
+def _block_indexer(name: str, a: Attention, index: BlockIndexer) -> None:
+    if index.local >= index.top_k:
+        raise InputError(f"{name}.index: top_k = {index.top_k} blocks leave no choice beside local = {index.local}")
+    if a.rope is not None and rotated(a.rope, a.d_head) > index.d:
+        raise InputError(f"{name}.index.d: {index.d} channels, of which {rotated(a.rope, a.d_head)} would be rotated")
+    whole_past_only = {
+        "window": a.window is not None,
+        "chunk": a.chunk is not None,
+        "kv": a.kv is not None,
+        "experts": a.experts is not None,
+        "qk_norm.at_read": a.qk_norm is not None and a.qk_norm.at_read,
+        "position: alibi": a.position == "alibi",
+        "rope.scaling: proportional": a.rope is not None and isinstance(a.rope.scaling, Proportional),
+    }
+    for key, used in whole_past_only.items():
+        if used:
+            raise InputError(f"{name}.index: not defined with {key}")
 
 
 def _attention_experts(name: str, a: Attention, experts: AttentionExperts) -> None:

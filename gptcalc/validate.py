@@ -256,6 +256,8 @@ def softmax_invariant(small: Architecture) -> set[str]:
                 if "kv_a" in mixer.bias and mixer.rope is None and mixer.d_rope:
                     silent.add(f"{prefix}.k_rope.bias")
                 continue
+            if mixer.index is not None and mixer.rope is None and mixer.index.norm.bias:
+                silent.add(f"{prefix}.index.k_norm.bias")  # the same for every block of a query
             if mixer.sinks or mixer.softcap is not None:
                 continue
             unchanged = mixer.rope is None and mixer.clip is None  # what is added to a key arrives at its score

@@ -70,6 +70,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "moe": {"n_experts": 5, "top_k": 2, "d_ff": 13, "activation": "swiglu_oai", "clamp": 1.0,
             "router": "topk_softmax"},
     },
+    "blocks": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "layers": "attn+mlp sparse+mlp", "attn": {"qk_norm": "head", "rope": {"fraction": 0.5}},
+        "sparse": {"like": "attn", "index": {"d": 5, "block": 2, "top_k": 3, "local": 2}},
+    },
     "chunked": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "n_layers": 2,
             "layers": "attn+mlp nope+moe",

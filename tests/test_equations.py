@@ -78,7 +78,10 @@ def test_logits_of_the_last_position_only() -> None:
     assert every.total - last.total == 7 * 2 * 768 * 50257
 
 
-@pytest.mark.parametrize("pairs", [Pairs(), Pairs(window=1), Pairs(window=5), Pairs(chunk=4), Pairs(top_k=3)])
+BLOCKS = Pairs(top_k=2, block=3)
+
+
+@pytest.mark.parametrize("pairs", [Pairs(), Pairs(window=1), Pairs(window=5), Pairs(chunk=4), Pairs(top_k=3), BLOCKS])
 @pytest.mark.parametrize("context", [1, 3, 4, 5, 11, 12])
 def test_pairs_counted_one_by_one(pairs: Pairs, context: int) -> None:
     def seen(t: int) -> int:
@@ -87,6 +90,9 @@ def test_pairs_counted_one_by_one(pairs: Pairs, context: int) -> None:
             allowed = range(max(0, t - pairs.window + 1), t + 1)
         if pairs.chunk is not None:
             allowed = range(t // pairs.chunk * pairs.chunk, t + 1)
+        if pairs.block is not None and pairs.top_k is not None:  # its own block so far, and full ones before it
+            own = [s for s in allowed if s // pairs.block == t // pairs.block]
+            return len(own) + min(len(allowed) - len(own), (pairs.top_k - 1) * pairs.block)
         return min(len(allowed), pairs.top_k or len(allowed))
 
     assert pairs.count(Workload(context)) == sum(seen(t) for t in range(context))

@@ -6,7 +6,7 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, Norm, QKNorm, Temperature, rotated
+from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature, rotated
 from gptcalc.equations.language import LOG_SUM_EXP, Chosen, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -39,6 +39,8 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["e"] = symbols.index("n_experts", a.experts.n_experts, name, "ep")
         letters["q"] = letters["e"]._replace(shard=None)  # the router is everywhere
         letters["j"] = symbols.index("top_k", a.experts.top_k, name)
+    if a.index is not None:
+        letters["x"] = symbols.index("d_index", a.index.d, name)
     return letters
 
 
@@ -56,6 +58,9 @@ def attention(lines: Lines, a: Attention, dropout: bool) -> None:
         _, kv = head_indices(a)
         keys = f"K[{_ix('s', kv, 'a')}]"
         _qk_norm(lines, a.qk_norm, "k", keys, kv)
+    if a.index is not None:
+        _indexer(lines, a, a.index)
+        pairs = Pairs(top_k=a.index.top_k, block=a.index.block)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
 
@@ -118,6 +123,26 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     _position_and_norm(lines, a, "k", k, kv)
     lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", pairs, "kv")
     lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", pairs, "kv")
+
+
+def _indexer(lines: Lines, a: Attention, index: BlockIndexer) -> None:
+    """Which blocks of keys the query heads of each KV head attend to."""
+    _, kv = head_indices(a)
+    query, score = _ix("t", kv, "x"), _ix("t", "s", kv)
+    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'x')}]", saved=2, W_IQ="index.q")
+    norm_line(lines, index.norm, f"q_I[{query}]", f"q_I[{query}]", "x", "index.q_norm", name="_J", saved=2)
+    lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")
+    norm_line(lines, index.norm, "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
+    if a.rope is not None:
+        channels = rotated(a.rope, a.d_head)
+        part = "" if channels == index.d else f", {channels} of {index.d} channels"
+        lines.pointwise(f"q_I[{query}] = rotate(q_I[{query}], t{part})")
+        lines.pointwise(f"k_I[t,x] = rotate(k_I[t,x], t{part})")
+    lines.store("K_I[s,x] = k_I[s,x]", Pairs(), "index")
+    lines.sum(f"ζ[{score}] = Σ_x q_I[{query}]·K_I[s,x]", Pairs())
+    newest = "its own block" if index.local == 1 else f"the {index.local} newest blocks"
+    blocks = f"the {index.top_k} blocks of {index.block} keys where ζ[{score}] is largest, {newest} among them"
+    lines.pointwise(f"top_{index.top_k}(t) = {blocks}", Pairs())
 
 
 def _position_and_norm(lines: Lines, a: Attention, name: str, where: str, heads: str) -> None:

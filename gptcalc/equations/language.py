@@ -61,11 +61,15 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The condition on (t, s): a token sees itself and what came before it, in its window or chunk, or its choice."""
+    """The condition on (t, s): a token sees itself and what came before it, in its window or chunk, or its choice.
+
+    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far.
+    """
 
     window: int | None = None
     chunk: int | None = None
     top_k: int | None = None
+    block: int | None = None
     indices = ("t", "s")
 
     def __str__(self) -> str:
@@ -73,6 +77,8 @@ class Pairs:
             return f"t − {self.window} < s ≤ t"
         if self.chunk is not None:
             return f"s ≤ t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
+        if self.block is not None:
+            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ top_{self.top_k}(t)"
         if self.top_k is not None:
             return f"s ≤ t, s ∈ top_{self.top_k}(t)"
         return "s ≤ t"
@@ -89,12 +95,23 @@ class Pairs:
         if work.phase == "decode":
             if self.chunk is not None:
                 return (s - 1) % self.chunk + 1
+            if self.block is not None:
+                return min(s, self.earlier + (s - 1) % self.block + 1)
             return min(s, self.window or self.top_k or s)
         if self.chunk is not None:
             whole, rest = divmod(s, self.chunk)
             return whole * triangle(self.chunk) + triangle(rest)
+        if self.block is not None:
+            limit = min(s, self.earlier + self.block)  # up to here all is seen
+            whole, rest = divmod(s - limit, self.block)
+            return triangle(limit) + (s - limit) * self.earlier + whole * triangle(self.block) + triangle(rest)
         limit = min(s, self.window or self.top_k or s)
         return triangle(limit) + (s - limit) * limit
+
+    @property
+    def earlier(self) -> int:
+        """Keys in the chosen blocks before a token's own, once there are as many."""
+        return ((self.top_k or 1) - 1) * (self.block or 1)
 
 
 def triangle(n: int) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gptcalc.architecture import Attention, Norm, OutNorm, QKNorm
+from gptcalc.architecture import Attention, BlockIndexer, Norm, OutNorm, QKNorm
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
-from gptcalc.reference.experts import route_softmax_of_top
+from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import rotate, turned_channels
 from gptcalc.reference.step import Step
@@ -27,7 +27,10 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         return attention_experts(a, x, w, step)
     q = _queries(a, x, w, step)  # (B, T, n_heads, h)
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
-    o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, n_heads, c)
+    allowed = None
+    if a.index is not None:
+        k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
+    o = attend(a, _prepared(a, q, w, step), k, v, w, step, allowed)  # (B, T, n_heads, c)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
@@ -123,8 +126,11 @@ def _clipped(a: Attention, x: Array) -> Array:
     return x if a.clip is None else np.minimum(np.maximum(x, -a.clip), a.clip)
 
 
-def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -> Array:
-    """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c)."""
+def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, allowed: Array | None = None) -> Array:
+    """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c).
+
+    allowed: 0 or −∞ for every KV head, query and key, (B, g, 1, T, S); where it is not given, by position alone.
+    """
     batch, new, n_heads, _ = q.shape
     g, keys = k.shape[1:3]
     q = q.swapaxes(1, 2).reshape(batch, g, n_heads // g, new, a.d_head)  # (B, g, r, T, h)
@@ -133,7 +139,7 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
     if a.position == "alibi":
         bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
         s += bias if a.alibi_scale == 1.0 else bias * a.alibi_scale
-    mask = step.mask(keys, a.window, a.chunk)
+    mask = step.mask(keys, a.window, a.chunk) if allowed is None else allowed
     if mask is not None:
         s += mask
     sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.sinks else None
@@ -142,6 +148,55 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step) -
         step.attention.append(p.reshape(batch, n_heads, new, keys))
     o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
+
+
+# --- block-sparse attention -------------------------------------------------------------------------------------------
+
+
+def _indexed(
+    a: Attention, index: BlockIndexer, k: Array, v: Array, x: Array, w: Weights, step: Step
+) -> tuple[Array, Array, Array | None]:
+    """What may be attended to: a single query gathers the keys of its blocks; several ones, whose
+    choices differ, are masked."""
+    keys, size = k.shape[2], index.block
+    chosen = _chosen_blocks(a, index, x, w, step)  # (B, g, T, blocks)
+    if step.new == 1:
+        blocks = chosen[:, :, 0]
+        blocks = np.take_along_axis(blocks, np.argsort(blocks, axis=-1), axis=-1)  # in order: the own block comes last
+        at = blocks[..., None] * size + np.arange(0, size, like=step.tokens)  # (B, g, blocks, size)
+        n = (blocks.shape[-1] - 1) * size + (keys - 1) % size + 1  # all blocks are full but the own one
+        at = at.reshape(*blocks.shape[:2], blocks.shape[-1] * size)[:, :, :n, None]
+        return np.take_along_axis(k, at, axis=-2), np.take_along_axis(v, at, axis=-2), None
+    block_of = np.arange(0, keys, like=step.tokens) // size
+    listed = (chosen[..., None] == block_of).any(axis=-2)  # (B, g, T, S)
+    mask = step.mask(keys, None, None)
+    assert mask is not None
+    allowed: Array = np.where(listed, mask, -math.inf).astype(step.dtype)
+    return k, v, allowed[:, :, None]
+
+
+def _chosen_blocks(a: Attention, index: BlockIndexer, x: Array, w: Weights, step: Step) -> Array:
+    """The numbers of the top_k blocks by their best key, the newest ones before all others: (B, g, T, blocks)."""
+    g, width, size = a.n_kv_heads, index.d, index.block
+    q = step.linear(x, w, "q", g * width).reshape(*x.shape[:2], g, width)
+    k = step.linear(x, w, "k", width).reshape(*x.shape[:2], 1, width)
+    q, k = normed(q, index.norm, w.at("q_norm")), normed(k, index.norm, w.at("k_norm"))
+    if a.rope is not None:
+        cos, sin = step.angles(a.rope, turned_channels(a.rope, a.d_head))
+        q, k = rotate(q, cos, sin, a.rope.pairing), rotate(k, cos, sin, a.rope.pairing)
+    k = step.cache.append(w.prefix.rstrip("."), "k", k.swapaxes(1, 2))  # (B, 1, S, width)
+    score = step.dot(q.swapaxes(1, 2), k.swapaxes(-1, -2), "scores")  # (B, g, T, S)
+    keys = k.shape[2]
+    mask = step.mask(keys, None, None)
+    if mask is not None:
+        score += mask
+    n = -(-keys // size)
+    # where the last block is not full yet, the newest key stands for those that it lacks
+    filled = np.minimum(np.arange(0, n * size, like=step.tokens), keys - 1)[None, None, None]
+    best = np.take_along_axis(score, filled, axis=-1).reshape(*score.shape[:3], n, size).max(axis=-1)
+    own, number = (step.positions // size)[:, None], np.arange(0, n, like=step.tokens)
+    newest = (number > own - index.local) & (number <= own)  # (T, n)
+    return top(np.where(newest, math.inf, best), min(index.top_k, n))
 
 
 def gated(

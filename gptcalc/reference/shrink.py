@@ -33,6 +33,7 @@ from gptcalc.architecture import (
 CONTEXT = 48
 WINDOW = 3
 CHUNK = 4
+BLOCK, BLOCKS = 2, 3  # block-sparse attention: so many keys a block, so many blocks
 
 
 def shrink(architecture: Architecture) -> Architecture:
@@ -150,6 +151,11 @@ class _Shrinking:
         if experts is not None:
             top_k = min(experts.top_k, 2)
             experts = replace(experts, n_experts=self.size("n_experts", experts.n_experts, least=3), top_k=top_k)
+        index = a.index
+        if index is not None:
+            d_index = self.size("index.d", index.d, least=d_head + 1)
+            local = min(index.local, BLOCKS - 1)
+            index = replace(index, d=d_index, block=BLOCK, top_k=BLOCKS, local=local)
         return replace(
             a,
             n_heads=n_kv_heads * self.heads("query heads a KV head", a.n_heads // a.n_kv_heads),
@@ -163,6 +169,7 @@ class _Shrinking:
             temperature=a.temperature and replace(a.temperature, floor=3.0),
             log_length=a.log_length and WINDOW,
             experts=experts,
+            index=index,
         )
 
     def rope(self, rope: Rope, width: int) -> Rope:

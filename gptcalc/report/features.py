@@ -84,6 +84,7 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
             "softcap": mixer.softcap is not None,
             "k-eq-v": mixer.k_eq_v,
             "attention-experts": mixer.experts is not None,
+            "indexer": mixer.index is not None,
         }
     elif isinstance(mixer, LatentAttention):
         found |= {"indexer": mixer.index is not None}
