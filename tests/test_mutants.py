@@ -48,6 +48,13 @@ FIGURES: dict[str, tuple[str, int]] = {
     "gemma-3n-e2b total": ("gemma-3n-e2b", 4_435_182_688),
     "gemma-3n-e2b full at 256": ("gemma-3n-e2b", 1_256_497_266_688),
     "gemma-3n-e2b decode at 257": ("gemma-3n-e2b", 4_908_438_208),
+    "minimax-m3 total": ("minimax-m3", 426_174_572_928),
+    # every active matrix once; 3 layers see all keys, 57 see 15 blocks and one key of their own, index heads all
+    "minimax-m3 decode at 4097": (
+        "minimax-m3",
+        2 * (25_962_473_856 - 1_229_193_216 - 743_424 - (60 + 57) * 256 - 57 * 128)
+        + 2 * 2 * 64 * 128 * (3 * 4097 + 57 * (15 * 128 + 1)) + 2 * 57 * 4 * 128 * 4097,
+    ),
     "window decode at 9": ("window", 2 * 2 * (4 * 8 * 8 + 3 * 8 * 5) + 2 * 9 * 8 + 2 * 2 * 2 * 3 * 8),
 }  # fmt: skip
 
@@ -280,6 +287,21 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "if False",
         "gemma-3n-e2b total",
     ),
+    (
+        "a token's own block taken for a full one",
+        "equations.language",
+        "self.earlier + (s - 1) % self.block + 1)",
+        "self.earlier + self.block)",
+        "minimax-m3 decode at 4097",
+    ),
+    (
+        "index scores for nothing",
+        "equations.attention",
+        'lines.sum(f"ζ',
+        'lines.pointwise(f"ζ',
+        "minimax-m3 decode at 4097",
+    ),
+    ("one index head", "equations.attention", "W_IQ[{_ix('i', kv, 'x')}]", "W_IQ[i,x]", "minimax-m3 total"),
     ("LayerNorm without bias", "equations.norms", "if norm.bias:", "if False:", "gpt2 total"),
     ("final norm left out", "equations.model", "if head.norm is not None:", "if False:", "gpt2 total"),
     ("positions left out", "equations.model", 'P="position"', "", "gpt2 total"),

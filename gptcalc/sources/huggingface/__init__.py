@@ -8,7 +8,20 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface import deepseek, gemma, gpt, hub, llama, mixtures, muse, olmo, qwen, routed, vendors
+from gptcalc.sources.huggingface import (
+    deepseek,
+    gemma,
+    gpt,
+    hub,
+    llama,
+    minimax,
+    mixtures,
+    muse,
+    olmo,
+    qwen,
+    routed,
+    vendors,
+)
 from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Fields, Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
@@ -16,7 +29,7 @@ from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 
 READERS: dict[str, Reader] = {
     model_type: reader
-    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub, muse)
+    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub, muse, minimax)
     for model_type, reader in family.READERS.items()
 }
 

@@ -27,8 +27,6 @@ UNSUPPORTED: dict[str, str] = {
     "hy_v4": "hyper-connections are not supported yet",
     "inkling_text": "convolutions beside attention are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
-    "minimax_m3": "block-sparse attention is not supported yet",
-    "minimax_m3_vl_text": "block-sparse attention is not supported yet",
     "mllama_text_model": "cross-attention layers are not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
 }
