@@ -16,6 +16,7 @@ from gptcalc.architecture import (
     CompressedAttention,
     Dynamic,
     Experts,
+    LatentAttention,
     LongRope,
     PerLayerEmbedding,
     Proportional,
@@ -154,6 +155,27 @@ def _attention_experts(name: str, a: Attention, experts: AttentionExperts) -> No
     for key, used in heads_of_their_own.items():
         if used:
             raise InputError(f"{name}: {key} is not defined for attention experts")
+
+
+def check_reuse(name: str, a: Attention | LatentAttention, owner: Sublayer) -> None:
+    """A sublayer that reuses keys and values must fit those of the one that made them, and need no more of them."""
+    if type(a) is not type(owner):
+        raise InputError(f"{name}.kv.from: section {owner.section!r} has no keys and values of this kind")
+    common = ("n_kv_heads", "d_head", "d_v") if isinstance(a, Attention) else ("kv_rank", "d_rope")
+    for key in common:
+        own, theirs = getattr(a, key), getattr(owner, key)
+        if own != theirs:
+            raise InputError(f"{name}.kv: {key} = {own} here, {theirs} in section {owner.section!r}")
+    if isinstance(a, Attention) and isinstance(owner, Attention) and not _kept(a, owner):
+        kept = f"window: {owner.window}" if owner.window is not None else f"chunk: {owner.chunk}"
+        raise InputError(f"{name}.kv: section {owner.section!r} does not keep all that is seen here", f"set {kept}")
+
+
+def _kept(a: Attention, owner: Attention) -> bool:
+    """Whether the owner's window or chunk has all that the other one's has."""
+    if owner.window is not None:
+        return (a.window or a.chunk or owner.window + 1) <= owner.window
+    return owner.chunk is None or (a.chunk is not None and owner.chunk % a.chunk == 0)
 
 
 def check_rope(name: str, rope: Rope, width: int) -> None:

@@ -52,6 +52,7 @@ from gptcalc.constraints import (
     check_compressed,
     check_experts,
     check_parallel,
+    check_reuse,
     check_rope,
     check_streams,
     check_sublayer,
@@ -290,12 +291,27 @@ class _Builder:
     def unit(self, name: str) -> Mixer:
         if name not in self.resolved:
             mixer = self.resolve(name)
-            source = getattr(mixer, "kv", None)
-            if source is not None and source.from_ not in self.seen:
-                raise InputError(f"{name}.kv.from: no earlier layer uses section {source.from_!r}")
+            if isinstance(mixer, (Attention, LatentAttention)) and mixer.kv is not None:
+                check_reuse(name, mixer, self.owner(name, mixer.kv.from_))
+            if isinstance(mixer, LatentAttention) and mixer.index is not None and mixer.index.shared:
+                self.check_choice(name)
             self.resolved[name] = mixer
         self.seen.add(name)
         return self.resolved[name]
+
+    def check_choice(self, name: str) -> None:
+        """Keys that an earlier layer chose can be shared only where one did."""
+        earlier = [mixer.index for mixer in self.resolved.values() if isinstance(mixer, LatentAttention)]
+        if not any(index is not None and not index.shared for index in earlier):
+            raise InputError(f"{name}.index.shared: no earlier layer has an indexer of its own")
+
+    def owner(self, name: str, source: str) -> Mixer:
+        """The sublayer that makes a section's keys and values, if need be by way of others that reuse them."""
+        if source not in self.seen:
+            raise InputError(f"{name}.kv.from: no earlier layer uses section {printable(source)!r}")
+        mixer = self.resolved[source]
+        kv = getattr(mixer, "kv", None)
+        return mixer if kv is None else self.owner(name, kv.from_)
 
     def mtp(self, layers: tuple[Repeat, ...]) -> MTP | None:
         keys = self.doc.mtp if isinstance(self.doc.mtp, MTPKeys) else MTPKeys(n=self.doc.mtp)

@@ -122,14 +122,12 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     lines.sum(text, saved=2, W_UK="k_b", b_UK="k_b.bias")
     text = f"v[t,h,w] = Σ_l c[t,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
     lines.sum(text, saved=2, W_UV="v_b", b_UV="v_b.bias")
-    if a.kv is not None:
-        return
-    if cache == "expanded":
+    if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
         joined = "k_N[t,h,a] and k_R[t,p], one behind the other" if a.d_rope else "k_N[t,h,a]"
         lines.pointwise(f"k[t,h,b] = {joined}")
         lines.store("K[s,h,b] = k[s,h,b]", Pairs(), "kv")
         lines.store("V[s,h,w] = v[s,h,w]", Pairs(), "kv")
-    else:
+    elif a.kv is None:
         _store_latent(lines, a)
 
 

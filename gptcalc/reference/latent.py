@@ -100,12 +100,17 @@ def _latents_held(a: LatentAttention, x: Array, w: Weights, step: Step, key: str
 
 
 def _expanded_held(a: LatentAttention, x: Array, w: Weights, step: Step, key: str) -> dict[str, Array]:
-    """Keys (B, n, S, m + r) and values (B, n, S, c), cached as such: only new tokens' latents are unfolded."""
-    if a.kv is not None:
-        return step.shared[a.kv.from_]
-    latent, k_rope = _new_latents(a, x, w, step)
-    new = _unfolded(a, {"latent": latent, "k_rope": k_rope}, w, step)
-    return {name: step.cache.append(key, name, array) for name, array in new.items()}
+    """Keys (B, n, S, m + r) and values (B, n, S, c), cached as such: only new tokens' latents are unfolded.
+
+    Shared latents are unfolded by each layer's own projections.
+    """
+    if a.kv is None:
+        latent, k_rope = _new_latents(a, x, w, step)
+        new = {"latent": latent, "k_rope": k_rope}
+    else:
+        new = step.shared[f"{a.kv.from_}.new"]
+    step.shared[f"{a.section}.new"] = new
+    return {name: step.cache.append(key, name, array) for name, array in _unfolded(a, new, w, step).items()}
 
 
 def _up(a: LatentAttention, w: Weights, name: str, width: int) -> Array:
