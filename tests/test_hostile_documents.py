@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -53,7 +54,7 @@ class Place(NamedTuple):
         return self.mapping[self.key]
 
     def set(self, value: Any) -> None:
-        self.mapping[self.key] = value
+        self.mapping[self.key] = deepcopy(value)  # what strategies share between examples must not change
 
 
 def places(mapping: Document) -> Iterator[Place]:
@@ -205,7 +206,7 @@ def finite(value: Any) -> bool:
 @given(data=st.data())
 @settings(max_examples=25, **REUSED)
 def test_one_thing_wrong(breaker: Breaker, data: st.DataObject, tmp_path: Path, gptcalc: Command) -> None:
-    document = data.draw(documents())
+    document = deepcopy(data.draw(documents()))
     breaker(data.draw, document)
     path = written(document, tmp_path, yaml=finite(document) and data.draw(st.booleans()))
     refused_well(gptcalc("params", path))
@@ -235,6 +236,11 @@ PLAIN = {"d": 8, "v": 9, "c": 9, "n_heads": 2, "n_layers": 1, "d_ff": 4}
         ({"attn": 7}, "attn: expected a section with keys of its own, found 7"),
         ({"attn": {"qk_norm": "heads"}}, "attn.qk_norm.over: unknown value 'heads'; did you mean head?"),
         ({"moe": {}, "layers": "attn+moe"}, "moe: n_experts is missing"),
+        ({"altup": {"n": 1}}, "altup.n: expected int >= 2, found 1"),
+        ({"altup": {"n": 2, "active": 2}}, "altup.active: there is no stream 2 among 2; they are numbered from 0"),
+        ({"altup": {"n": 2}, "mtp": 1}, "mtp: not defined for the streams of altup"),
+        ({"attn": {"laurel": {"rank": 2}}, "layers": "n*attn|mlp"}, "attn: laurel needs a residual of its own, not a"),
+        ({"attn": {"laurel": {"rank": 2}, "residual_gate": {}}}, "attn.laurel: a residual is gated or has a learned"),
         ({"layers": "attn+mpl"}, "layers: unknown sublayer 'mpl'; did you mean mlp?"),
         ({"layers": "3*attn+mlp"}, "layers: '3*attn+mlp' has 3 blocks, n_layers is 1"),
     ],
@@ -296,6 +302,7 @@ def test_anything_in_a_document(
     document: Document, command: str, data: st.DataObject, tmp_path: Path, gptcalc: Command
 ) -> None:
     """Values of any kind in a document that is right otherwise: wherever something stands, and under new keys."""
+    document = deepcopy(document)
     for _ in range(data.draw(st.integers(1, 3))):
         where = list(places(document)) + [
             Place(s, data.draw(st.sampled_from(WORDS))) for s in sections(document).values()
