@@ -408,6 +408,39 @@ def test_keys_and_values_are_reused_by_the_last_layers_of_gemma_4() -> None:
     assert document["reuse"] == {"like": "attn", "kv": {"from": "attn"}}
 
 
+def test_gemma_3n_has_a_section_for_each_width_and_sparsity() -> None:
+    gemma = {
+        "model_type": "gemma3n_text",
+        "num_hidden_layers": 10,
+        "num_kv_shared_layers": 5,
+        "intermediate_size": [64] * 5 + [128] * 5,
+        "activation_sparsity_pattern": [0.95] * 2 + [0.0] * 8,
+    }
+    document = read(gemma).document
+    assert document["layers"] == "2*local+sparse 2*local+mlp attn+mlp n*local_reuse+mlp_128 reuse+mlp_128"
+    assert document["d_ff"] == 64
+    assert document["sparse"] == {"like": "mlp", "sparsity": 0.95}
+    assert document["mlp_128"] == {"like": "mlp", "d_ff": 128}
+    assert document["altup"] == {"n": 4, "scale": True}
+    assert document["attn"]["laurel"] == {"rank": 64}
+    assert "layers" in read({"model_type": "gemma3n_text"}).document  # sparse in ten layers if the config doesn't say
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"intermediate_size": [64]}, "intermediate_size has 1 entries, the model 35 layers"),
+        ({"intermediate_size": [64.5] * 35}, "intermediate_size: expected positive integers, found 64.5"),
+        ({"activation_sparsity_pattern": ["0"] * 35}, "activation_sparsity_pattern[0]: expected a number, found '0'"),
+        ({"activation_sparsity_pattern": [1.5] * 35}, "sparse.sparsity: expected float < 1.0, found 1.5"),
+        ({"altup_active_idx": 4}, "altup.active: there is no stream 4 among 4"),
+        ({"hidden_size_per_layer_input": 0}, "altup.scale: there is no per_layer_embedding"),
+    ],
+)
+def test_wrong_fields_of_gemma_3n(changes: dict[str, Any], message: str) -> None:
+    assert message in refusal({"model_type": "gemma3n_text", **changes})
+
+
 def test_an_indexer_that_follows_another() -> None:
     glm = {"model_type": "glm_moe_dsa", "num_hidden_layers": 7, "index_topk_freq": 3, "index_skip_topk_offset": 2}
     mixers = [next(sublayers(block)) for block in arch(glm).blocks()]
