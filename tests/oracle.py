@@ -15,10 +15,6 @@ ENTRIES: dict[str, dict[str, Any]] = {
     entry["id"]: entry for entry in json.loads((Path(__file__).parent / "data" / "oracle_totals.json").read_text())
 }
 
-#: what no architecture here can say yet, and why; each is refused by name
-REFUSED: dict[str, str] = {
-}
-
 
 @cache
 def model(name: str) -> Architecture:
