@@ -16,6 +16,7 @@ Size: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+Kernel: TypeAlias = Annotated[int, Meta(ge=2, le=64)]
 
 
 class Activation(NamedTuple):
@@ -160,12 +161,13 @@ class OutNorm(Norm, frozen=True, kw_only=True):
 
 class Temperature(Strict, frozen=True, kw_only=True):
     """Queries that grow with the position: by 1 + scale · ln(1 + ⌊(position + shift) / floor⌋) (Llama 4 without
-    positions, Ministral 3), or by a power: (1 + (position + shift) / floor)^scale (Beam)."""
+    positions, Ministral 3), by a power: (1 + (position + shift) / floor)^scale (Beam), or beyond `floor` alone:
+    1 + scale · ln(max(1, (position + shift) / floor)) (Inkling)."""
 
     floor: Positive
     scale: float
     shift: Literal[0, 1] = 1
-    form: Literal["log", "power"] = "log"
+    form: Literal["log", "power", "beyond"] = "log"
 
 
 class ResidualGate(Strict, frozen=True, kw_only=True):
@@ -200,6 +202,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     residual_scale: float = 1.0
     residual_gate: ResidualGate | None = None
     laurel: LowRankResidual | None = None
+    conv: Kernel | None = None  # the output plus its causal convolution, channel by channel, over so many tokens
 
     @property
     def norm_behind(self) -> Norm | None:
@@ -224,6 +227,14 @@ class KV(Strict, frozen=True, kw_only=True):
     """Where keys and values come from: the last earlier sublayer of the section `from`."""
 
     from_: str = field(name="from")
+
+
+class RelativeBias(Strict, frozen=True, kw_only=True):
+    """Positions by a learned bias of the scores: d numbers of each head and query mix d profiles over the distance,
+    which has no bias from `extent` on (Inkling)."""
+
+    d: Size
+    extent: Size
 
 
 class BlockIndexer(Strict, frozen=True, kw_only=True):
@@ -271,6 +282,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None
+    relative: RelativeBias | None = None
+    kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
 
 
 class Indexer(Strict, frozen=True, kw_only=True):
@@ -363,6 +376,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
+    out_scale: bool = False  # one learned factor of the output
     sparsity: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
 
 
@@ -401,6 +415,8 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     router_scale: bool = False  # learned scales: d on the router's normed input, one an expert (Gemma 4)
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
+    shared_sink: bool = False  # the router weighs the shared experts too; with the chosen ones their weights sum to 1
+    learned_route_scale: bool = False  # one learned factor more
     router_logit_scale: float = 1.0
     router_softcap: Positive | None = None
     jitter: float = 0.01  # sparsemixer's threshold

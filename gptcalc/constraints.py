@@ -116,6 +116,12 @@ def check_attention(name: str, a: Attention) -> None:
         check_rope(name, a.rope, a.d_head)
     if a.experts is not None:
         _attention_experts(name, a, a.experts)
+    if a.relative is not None:
+        for key, used in {"experts": a.experts, "index": a.index, "softcap": a.softcap}.items():
+            if used is not None:
+                raise InputError(f"{name}.relative: not defined with {key}")
+    if a.kv_conv is not None and (a.kv is not None or a.k_eq_v):
+        raise InputError(f"{name}.kv_conv: needs keys and values of its own")
     if a.index is not None:
         _block_indexer(name, a, a.index)
 
@@ -190,6 +196,17 @@ def check_rope(name: str, rope: Rope, width: int) -> None:
                 raise InputError(f"{name}.rope.scaling.{key}: {len(factors)} factors for {channels // 2} frequencies")
 
 
+def _shared_sink(name: str, m: Experts) -> None:
+    if m.router != "sigmoid" or not m.normalize:
+        raise InputError(f"{name}.shared_sink: needs router: sigmoid and normalize: true")
+    if not m.n_shared or m.d_shared % m.n_shared:
+        raise InputError(f"{name}.shared_sink: needs shared experts (n_shared), equally wide")
+    others = {"shared_gate": m.shared_gate, "n_identity": m.n_identity, "hash": m.hash, "router_scale": m.router_scale}
+    for key, used in others.items():
+        if used:
+            raise InputError(f"{name}.shared_sink: not defined with {key}")
+
+
 def check_experts(name: str, m: Experts) -> None:
     check_sublayer(name, m)
     if m.latent_norm is not None and m.d_latent is None:
@@ -204,6 +221,8 @@ def check_experts(name: str, m: Experts) -> None:
         raise InputError(f"{name}.hash: the table chooses the experts, so {which} would be ignored")
     if m.hash and m.router == "sparsemixer":
         raise InputError(f"{name}.hash: not defined for router {m.router!r}, which weighs what it chooses itself")
+    if m.shared_sink:
+        _shared_sink(name, m)
     if m.shared_gate and not m.n_shared:
         raise InputError(f"{name}.shared_gate: there is no shared expert (n_shared)")
     if m.groups is not None:

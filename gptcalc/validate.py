@@ -261,7 +261,8 @@ def softmax_invariant(small: Architecture) -> set[str]:
             if mixer.sinks or mixer.softcap is not None:
                 continue
             unchanged = mixer.rope is None and mixer.clip is None  # what is added to a key arrives at its score
-            if unchanged and mixer.qk_norm is None and not mixer.k_eq_v:
+            convolved = mixer.kv_conv is not None  # less of it for the first tokens
+            if unchanged and mixer.qk_norm is None and not mixer.k_eq_v and not convolved:
                 silent.add(f"{prefix}.k.bias")
             if mixer.qk_norm is not None and (unchanged or mixer.qk_norm.after_rope):
                 silent.add(f"{prefix}.k_norm.bias")

@@ -56,7 +56,13 @@ def ropes(draw: st.DrawFn, d_head: int, partial: bool = True) -> Document:
     return rope
 
 
-temperatures = st.sampled_from([{"floor": 4.0, "scale": 0.1}, {"floor": 4.0, "scale": 0.2, "form": "power"}])
+temperatures = st.sampled_from(
+    [
+        {"floor": 4.0, "scale": 0.1},
+        {"floor": 4.0, "scale": 0.2, "form": "power"},
+        {"floor": 3.0, "scale": 0.5, "form": "beyond"},
+    ]
+)
 
 
 @st.composite
@@ -98,13 +104,20 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
             section.pop(key, None)
         if position == "alibi":
             del section["experts"]
-    if not {"window", "chunk", "experts"} & set(section) and position != "alibi":
+    if not {"experts", "softcap"} & set(section):
+        maybe(draw, section, "relative", relative_biases, odds=5)
+    if "k_eq_v" not in section:
+        maybe(draw, section, "kv_conv", st.integers(2, 4), odds=6)
+    if not {"window", "chunk", "experts", "relative"} & set(section) and position != "alibi":
         maybe(draw, section, "index", block_indexers(d_head), odds=4)
     if "index" in section:
         section.get("qk_norm", {}).pop("at_read", None)
         if section.get("rope", {}).get("scaling", {}).get("kind") == "proportional":
             del section["rope"]["scaling"]
     return section
+
+
+relative_biases = st.builds(lambda d, extent: {"d": d, "extent": extent}, st.integers(2, 4), st.integers(2, 6))
 
 
 @st.composite
@@ -199,6 +212,7 @@ def mlps(draw: st.DrawFn) -> Document:
     sites = ["up", "down"] + (["gate"] if activation in GATED else [])
     maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
     maybe(draw, section, "mid_norm", norms(), odds=6)
+    maybe(draw, section, "out_scale", st.just(True), odds=6)
     if activation == "swiglu_oai":
         section["clamp"] = 7.0
     else:
@@ -236,6 +250,8 @@ def mixtures(draw: st.DrawFn) -> Document:
         section["n_shared"] = draw(st.integers(1, 2))
         maybe(draw, section, "d_shared", st.just(8))
         maybe(draw, section, "shared_gate", st.just(True))
+        if section["router"] == "sigmoid" and section["normalize"] and not {"shared_gate", "hash"} & set(section):
+            maybe(draw, section, "shared_sink", st.just(True), odds=2)
         maybe(draw, section, "shared_clamp", st.just(5.0), odds=6)
     maybe(draw, section, "d_latent", st.just(6), odds=5)
     if "d_latent" in section:
@@ -243,6 +259,7 @@ def mixtures(draw: st.DrawFn) -> Document:
     maybe(draw, section, "expert_norm", norms(), odds=6)
     maybe(draw, section, "weight_at", st.just("input"), odds=5)
     maybe(draw, section, "out_bias", st.just(True), odds=6)
+    maybe(draw, section, "learned_route_scale", st.just(True), odds=6)
     return section
 
 
@@ -294,7 +311,7 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
         mixers.append(name)
     if draw(st.integers(1, 5)) == 1 and "attn" in sections and "experts" not in sections["attn"]:
-        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}, "index": None}
+        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}, "index": None, "kv_conv": None}
     kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
     for kind in kinds:
         sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
@@ -304,6 +321,8 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
             maybe(draw, sections[name], "post_norm", norms(), odds=6)
         if gated:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
+    for name in (*mixers, *kinds):
+        maybe(draw, sections[name], "conv", st.integers(2, 4), odds=8)
     beside = not gated and draw(st.integers(1, 6)) == 1
     for name in (*mixers, *kinds):
         if beside:
@@ -366,6 +385,7 @@ def _fresh(base: Document, body: Document) -> Document:
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
     off |= {"compress": "none"}
     off |= {"ssmax": False, "q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
+    off |= {"relative": None, "kv_conv": None}
     if "d_head" in base:
         off["d_v"] = body["d_head"]
     return {**{key: value for key, value in off.items() if key in base}, **body}

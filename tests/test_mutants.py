@@ -55,6 +55,20 @@ FIGURES: dict[str, tuple[str, int]] = {
         2 * (25_962_473_856 - 1_229_193_216 - 743_424 - (60 + 57) * 256 - 57 * 128)
         + 2 * 2 * 64 * 128 * (3 * 4097 + 57 * (15 * 128 + 1)) + 2 * 57 * 4 * 128 * 4097,
     ),
+    "inkling-975b-a41b total": ("inkling-975b-a41b", 975_340_287_042),
+    # of each window 512 tokens; the last 3 keys, values and outputs of both sublayers before their convolutions
+    "inkling-975b-a41b cache at 1024": (
+        "inkling-975b-a41b",
+        2 * 128 * 2 * (55 * 16 * 512 + 11 * 8 * 1024)
+        + 2 * 3 * 2 * (55 * (2048 + 6144) + 11 * (1024 + 6144)),
+    ),
+    # every active matrix once, without the embedding, norms, 66 factors and biases; the profiles for each of 64 heads
+    "inkling-975b-a41b decode at 1025": (
+        "inkling-975b-a41b",
+        2 * (41_059_071_042 - 1_235_091_456 - (2 + 2 * 66) * 6144 - 66 * (1 + 256 + 2 * 128))
+        + 2 * 63 * 16 * (55 * 512 + 11 * 1024)
+        + 2 * 2 * 64 * 128 * (55 * 512 + 11 * 1025),
+    ),
     "window decode at 9": ("window", 2 * 2 * (4 * 8 * 8 + 3 * 8 * 5) + 2 * 9 * 8 + 2 * 2 * 2 * 3 * 8),
 }  # fmt: skip
 
@@ -189,7 +203,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "return work.new_tokens * self.total",
         "mixtral-8x7b full at 256",
     ),
-    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,q]', 'lines.pointwise(f"ρ[t,q]', "mixtral-8x7b full at 256"),
+    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,{p}] ', 'lines.pointwise(f"ρ[t,{p}] ', "mixtral-8x7b full at 256"),
     ("router bias left out", "equations.mlp", '"router" in m.bias', "False", "gpt-oss-20b total"),
     ("selection bias left out", "equations.mlp", "if m.selection_bias", "if False", "deepseek-v3 total"),
     ("expert biases left out", "equations.mlp", '"down" in m.bias', "False", "gpt-oss-20b total"),
@@ -300,6 +314,34 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         'lines.sum(f"ζ',
         'lines.pointwise(f"ζ',
         "minimax-m3 decode at 4097",
+    ),
+    (
+        "no state of convolutions",
+        "equations.norms",
+        'lines.store(f"R_{name}',
+        'None and lines.store(f"R_{name}',
+        "inkling-975b-a41b cache at 1024",
+    ),
+    (
+        "profiles for nothing",
+        "equations.attention",
+        'lines.sum(f"r̂',
+        'lines.pointwise(f"r̂',
+        "inkling-975b-a41b decode at 1025",
+    ),
+    (
+        "convolutions for nothing",
+        "equations.norms",
+        'lines.sum(text, component="other", W_C=key)',
+        'lines.pointwise(text, component="other", W_C=key)',
+        "inkling-975b-a41b decode at 1025",
+    ),
+    (
+        "a router without shared experts",
+        "equations.mlp",
+        "m.n_experts + m.n_shared)",
+        "m.n_experts)",
+        "inkling-975b-a41b total",
     ),
     ("one index head", "equations.attention", "W_IQ[{_ix('i', kv, 'x')}]", "W_IQ[i,x]", "minimax-m3 total"),
     ("LayerNorm without bias", "equations.norms", "if norm.bias:", "if False:", "gpt2 total"),

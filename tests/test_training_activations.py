@@ -299,6 +299,13 @@ def test_features_of_experts(section: dict[str, Any], more: int) -> None:
         ({"altup": {"n": 3}}, 2 * 2 * 64 + 2 * 2 * (5 * 64 + 2 * (64 + 6) + 12) + 2 * 5 * 64),
         # what the bottleneck gives, and what the norm behind it reads
         ({"attn": {"laurel": {"rank": 5}}}, 2 * 2 * (5 + 64)),
+        # keys and values before their convolutions
+        ({"attn": {"kv_conv": 3}}, 2 * 2 * 2 * 64),
+        # the outputs before theirs
+        ({"attn": {"conv": 3}}, 2 * 2 * 64),
+        # the states that mix the profiles
+        ({"attn": {"relative": {"d": 5, "extent": 9}}}, 2 * 2 * 4 * 5),
+        ({"mlp": {"out_scale": True}}, 2 * 2 * 64),
         # in both layers the index queries of 4 heads and the index keys, before their norms and after them
         ({"attn": {"index": {"d": 20, "block": 8, "top_k": 4}}}, 2 * 2 * 2 * (4 * 20 + 20)),
         ({"mtp": 1}, 0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature, rotated
 from gptcalc.equations.language import LOG_SUM_EXP, Chosen, Index, Lines, Pairs, plus
-from gptcalc.equations.norms import norm_line
+from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
 from gptcalc.equations.symbols import Symbols
 
 
@@ -41,6 +41,11 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["j"] = symbols.index("top_k", a.experts.top_k, name)
     if a.index is not None:
         letters["x"] = symbols.index("d_index", a.index.d, name)
+    if a.relative is not None:
+        letters["β"] = symbols.index("d_relative", a.relative.d, name)
+        letters["δ"] = symbols.index("extent", a.relative.extent, name)
+    if a.kv_conv is not None:
+        letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
     return letters
 
 
@@ -61,6 +66,8 @@ def attention(lines: Lines, a: Attention, dropout: bool) -> None:
     if a.index is not None:
         _indexer(lines, a, a.index)
         pairs = Pairs(top_k=a.index.top_k, block=a.index.block)
+    if a.relative is not None:
+        _relative(lines, a)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
 
@@ -96,9 +103,21 @@ def _queries(lines: Lines, a: Attention) -> None:
         lines.pointwise(f"q[{whole}] = q[{whole}]·max(1, ln(t)/ln({a.log_length}))")
 
 
+def _relative(lines: Lines, a: Attention) -> None:
+    """What each query's bias is at each distance."""
+    q, _ = head_indices(a)
+    states = f"r[{_ix('t', q, 'β')}]"
+    lines.sum(f"{states} = Σ_i n[t,i]·W_r[{_ix('i', q, 'β')}]", saved=2, W_r="relative.states")
+    if a.temperature is not None:
+        lines.pointwise(f"{states} = {states}·{growth(a.temperature)}")
+    lines.sum(f"r̂[{_ix('t', q, 'δ')}] = Σ_β {states}·P[β,δ]", component="other", P="relative.profiles")
+
+
 def growth(t: Temperature) -> str:
     """The factor of the query at position t."""
     steps = f"(t + {t.shift})/{t.floor:g}"
+    if t.form == "beyond":
+        return f"(1 + {t.scale:g}·ln(max(1, {steps})))"
     return f"(1 + {steps})^{t.scale:g}" if t.form == "power" else f"(1 + {t.scale:g}·ln(1 + ⌊{steps}⌋))"
 
 
@@ -113,6 +132,9 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     else:
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
         lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V="v", b_V="v.bias")
+    if a.kv_conv is not None:
+        convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
+        convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)
     if a.clip is not None:
         for name, where in (("k", k), ("v", v)):
             lines.pointwise(f"{name}[{where}] = clip({name}[{where}], ±{a.clip:g})", saved=2)
@@ -180,6 +202,10 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     if a.position == "alibi":
         factor = "" if a.alibi_scale == 1.0 else f"{a.alibi_scale:g}·"
         z = f"{z} − {factor}slope_h·(t − s)"
+    if a.relative is not None:
+        extent = a.relative.extent
+        lines.pointwise(f"b[{here}] = r̂[{_ix('t', q, 'δ')}], δ = t − s; 0 where t − s ≥ {extent}", pairs)
+        z = f"{z} + b[{here}]"
     if a.sinks:
         lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:

@@ -33,6 +33,9 @@ def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
             letters["k"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "tp")
         else:
             letters["k"] = symbols.index("d_shared", m.d_shared, name, "tp")
+    if m.shared_sink:
+        n_shared = symbols.index("n_shared", m.n_shared, name)
+        letters["p"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared)
     if m.d_latent is not None:
         letters["l"] = symbols.index("d_latent", m.d_latent, name)
     return letters
@@ -66,7 +69,9 @@ def mlp(lines: Lines, m: Mlp) -> None:
     if norm is not None:
         norm_line(lines, norm, "h[t,f]", "h[t,f]", "f", "mid_norm", name="_m", saved=2)
     bias = plus("b_D[i]", "down" in m.bias)
-    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", W_D="down", b_D="down.bias")
+    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", saved=2 * m.out_scale, W_D="down", b_D="down.bias")
+    if m.out_scale:
+        lines.pointwise("y[t,i] = s_y[]·y[t,i]", s_y="out_scale")
 
 
 def _feed_forward(
@@ -128,10 +133,11 @@ def _router(lines: Lines, m: Experts) -> None:
     if m.router_scale:
         lines.pointwise("ν_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]", None, 2, router, s_R="router_scale")
         source = "ν_R[t,i]"
-    bias = plus("b_R[q]", "router" in m.bias)
-    lines.sum(f"ρ[t,q] = Σ_i {source}·W_R[i,q]{bias}", None, 2, router, W_R="router", b_R="router.bias")
+    p = "p" if m.shared_sink else "q"
+    bias = plus(f"b_R[{p}]", "router" in m.bias)
+    lines.sum(f"ρ[t,{p}] = Σ_i {source}·W_R[i,{p}]{bias}", None, 2, router, W_R="router", b_R="router.bias")
     if m.router_logit_scale != 1.0:
-        lines.pointwise(f"ρ[t,q] = {m.router_logit_scale:g}·ρ[t,q]", component=router)
+        lines.pointwise(f"ρ[t,{p}] = {m.router_logit_scale:g}·ρ[t,{p}]", component=router)
     score = f"{m.router}_q(ρ[t,q])"
     by = " + b_S[q]" if m.selection_bias else ""
     where = f", {m.groups.top_k} of {m.groups.n} groups first" if m.groups is not None else ""
@@ -140,8 +146,12 @@ def _router(lines: Lines, m: Experts) -> None:
     lines.pointwise(f"E(t) = {chosen}", component=router, b_S="selection_bias")
     factor = "" if m.route_scale == 1.0 else f"{m.route_scale:g}·"
     share = f"{score}/Σ_E" if m.normalize else score
+    if m.shared_sink:
+        share = f"{score}/Σ over E and the shared experts"
+    if m.learned_route_scale:
+        factor += "s_π[]·"
     scales = "·s_E[q]" if m.router_scale else ""
-    lines.pointwise(f"π[t,q] = {factor}{share}{scales}", component=router, s_E="expert_scale")
+    lines.pointwise(f"π[t,q] = {factor}{share}{scales}", component=router, s_E="expert_scale", s_π="route_scale")
 
 
 def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Chosen) -> None:
@@ -182,7 +192,9 @@ def _shared(lines: Lines, m: Experts) -> None:
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
     clamp = Clamp(m.shared_clamp or m.clamp, m.clamp_at)
-    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name, clamp=clamp)
+    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name, clamp=clamp, kept=not m.shared_sink)
+    if m.shared_sink:
+        lines.pointwise("h[t,k] = h[t,k], each expert's part times its weight", None, 2, name)
     out = plus("b_D[i]", bool(bias))
     lines.sum(
         f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 2 * m.shared_gate, name,

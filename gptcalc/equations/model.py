@@ -27,7 +27,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
 from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
 from gptcalc.equations.latent import CacheForm, Form
-from gptcalc.equations.norms import drop, enter, leave, norm_line, summed
+from gptcalc.equations.norms import OF_OUTPUT, convolution_scope, drop, enter, leave, norm_line, summed
 from gptcalc.equations.symbols import Symbols
 
 COMPONENT: dict[type[Mixer], str] = {
@@ -379,6 +379,8 @@ class _Prefixes:
         scope = self.model.scope(mixer)
         if mixer.laurel is not None:
             scope["c"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, mixer.section)
+        if mixer.conv is not None:
+            scope |= convolution_scope(mixer.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)

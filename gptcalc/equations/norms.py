@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from gptcalc.architecture import LowRankResidual, Norm, ResidualGate, Sublayer
-from gptcalc.equations.language import Condition, Lines
+from gptcalc.equations.language import Condition, Index, Lines
+from gptcalc.equations.symbols import Symbols
 
 
 def norm_line(
@@ -53,6 +54,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
     """
     norm, at = sublayer.norm_behind, sublayer.norm_at
+    if sublayer.conv is not None:
+        lines.pointwise("y′[t,i] = y[t,i]", saved=2)
+        convolve(lines, "y", "i", "conv", sublayer.conv, OF_OUTPUT)
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
@@ -74,6 +78,31 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
 def summed(y: str, averaged: bool) -> str:
     """The stream with one more summand."""
     return f"x[t,i] = √(1 − 1/k)·x[t,i] + √(1/k)·{y}, the k-th sum" if averaged else f"x[t,i] = x[t,i] + {y}"
+
+
+#: the letters of a convolution: the tokens that it reads, those of them that stay in the cache
+ConvolutionLetters: TypeAlias = tuple[str, str]
+OF_KEYS: ConvolutionLetters = ("κ", "ϰ")
+OF_OUTPUT: ConvolutionLetters = ("ν", "ξ")
+
+
+def convolve(
+    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0
+) -> None:
+    """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`)."""
+    token, before = letters
+    y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
+    lines.pointwise(f"{near} = {name} at t − {kernel - 1} + {token}, 0 before the first token")
+    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·W_C[{token},{rest}]"
+    lines.sum(text, component="other", W_C=key)
+    lines.pointwise(f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
+    lines.store(f"R_{name}[{before},{rest}] = the last {kernel - 1} tokens' {name}", None, "conv")
+
+
+def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:
+    """What the letters of a convolution run over."""
+    token, before = letters
+    return {token: symbols.index("kernel", kernel, section), before: symbols.derived(str(kernel - 1), kernel - 1)}
 
 
 def drop(lines: Lines, what: str) -> None:

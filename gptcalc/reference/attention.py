@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gptcalc.architecture import Attention, BlockIndexer, Norm, OutNorm, QKNorm
+from gptcalc.architecture import Attention, BlockIndexer, Norm, OutNorm, QKNorm, RelativeBias
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
+from gptcalc.reference.convolution import convolved
 from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import rotate, turned_channels
@@ -27,7 +28,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         return attention_experts(a, x, w, step)
     q = _queries(a, x, w, step)  # (B, T, n_heads, h)
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
-    allowed = None
+    allowed = None if a.relative is None else _biased(a, a.relative, k.shape[2], x, w.at("relative"), step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step, allowed)  # (B, T, n_heads, c)
@@ -77,11 +78,12 @@ def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Arr
 def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Keys (B, g, T, h) and values (B, g, T, c) of the new tokens."""
     heads = (*x.shape[:2], a.n_kv_heads)
-    k = step.linear(x, w, "k", a.n_kv_heads * a.d_head, "k" in a.bias).reshape(*heads, a.d_head)
-    if a.k_eq_v:
-        v = k  # the raw projection: K is normed and rotated below, V is not
-    else:
-        v = step.linear(x, w, "v", a.n_kv_heads * a.d_v, "v" in a.bias).reshape(*heads, a.d_v)
+    k = step.linear(x, w, "k", a.n_kv_heads * a.d_head, "k" in a.bias)
+    # where one projection serves both, V is the raw one; K is normed and rotated below
+    v = k if a.k_eq_v else step.linear(x, w, "v", a.n_kv_heads * a.d_v, "v" in a.bias)
+    if a.kv_conv is not None:
+        k, v = convolved(k, "k_conv", a.kv_conv, w, step), convolved(v, "v_conv", a.kv_conv, w, step)
+    k, v = k.reshape(*heads, a.d_head), v.reshape(*heads, a.d_v)
     late = a.qk_norm is not None and a.qk_norm.at_read
     k = _normed_and_rotated(a, k, None if late else a.qk_norm, w.at("k_norm"), step)
     if a.v_norm is not None:
@@ -129,7 +131,8 @@ def _clipped(a: Attention, x: Array) -> Array:
 def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, allowed: Array | None = None) -> Array:
     """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c).
 
-    allowed: 0 or −∞ for every KV head, query and key, (B, g, 1, T, S); where it is not given, by position alone.
+    allowed: what is added to the scores of every query and key, (B, g, 1 or r, T, S), −∞ where a key is not seen; where
+    it is not given, keys are seen by position alone.
     """
     batch, new, n_heads, _ = q.shape
     g, keys = k.shape[1:3]
@@ -148,6 +151,22 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
         step.attention.append(p.reshape(batch, n_heads, new, keys))
     o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
+
+
+def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weights, step: Step) -> Array:
+    """The learned bias of each query for each key by their distance, −∞ where it sees none: (B, g, r, T, S)."""
+    width, extent = relative.d, relative.extent
+    states = step.linear(x, w, "states", a.n_heads * width).reshape(*x.shape[:2], a.n_heads, width)
+    if a.temperature is not None:
+        states = states * step.temperature(a.temperature)
+    by_distance = step.dot(states, w("profiles", width, extent)).swapaxes(1, 2)  # (B, n_heads, T, extent)
+    distance = step.positions[:, None] - np.arange(step.length - keys, step.length, like=step.tokens)  # (T, S)
+    place = np.minimum(np.maximum(distance, 0), extent - 1)[None, None]
+    bias: Array = np.where(distance < extent, np.take_along_axis(by_distance, place, axis=-1), 0.0).astype(step.dtype)
+    mask = step.mask(keys, a.window, a.chunk)
+    if mask is not None:
+        bias = bias + mask
+    return bias.reshape(x.shape[0], a.n_kv_heads, a.n_heads // a.n_kv_heads, step.new, keys)
 
 
 # --- block-sparse attention -------------------------------------------------------------------------------------------

@@ -23,6 +23,15 @@ class Cache:
         self.arrays[key, name] = joined
         return joined
 
+    def recent(self, key: str, new: Array, n: int) -> Array:
+        """The n positions before `new` (B, T, C), zeros where there are none, followed by it. The last n stay."""
+        old = self.arrays.get((key, "recent"))
+        if old is None:
+            old = np.broadcast_to(new[:, :1] * 0.0, (new.shape[0], n, new.shape[2]))
+        joined: Array = np.concatenate([old, new], axis=1)
+        self.arrays[key, "recent"] = joined[:, joined.shape[1] - n :]
+        return joined
+
     def keep(self, key: str, n: int) -> None:
         """Drops all but the newest n positions of what a sublayer holds."""
         for (owner, name), array in self.arrays.items():

@@ -23,7 +23,9 @@ from gptcalc.reference.tally import Array
 def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Array:
     """x (B, T, d) -> (B, T, d); `stream` is x before the norm in front, which some routers read instead."""
     d = x.shape[-1]
-    index, weight = route(m, x, stream, w, step)  # (B, T, k) each
+    index, weight = route(m, x, stream, w, step)  # (B, T, k) each, of shared experts that are weighed more
+    shares = weight[..., m.top_k :] if m.shared_sink else None  # (B, T, n_shared)
+    weight = weight[..., : m.top_k]
     inner = x if m.d_latent is None else step.linear(x, w, "latent_down", m.d_latent)  # (B, T, e)
     if m.latent_norm is not None:
         inner = normed(inner, m.latent_norm, w.at("latent_norm"))
@@ -33,7 +35,7 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     if m.out_bias:
         y = y + w("out.bias", d)
     if m.n_shared:
-        y = y + _shared(m, x, w, step)
+        y = y + _shared(m, x, shares, w, step)
     return y
 
 
@@ -45,7 +47,7 @@ def top(scores: Array, k: int) -> Array:
 
 def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Which experts each token goes to, and with what weights: (B, T, k) each."""
-    choices = m.n_experts + m.n_identity
+    choices = m.n_experts + m.n_identity + (m.n_shared if m.shared_sink else 0)
     if m.router_scale:
         x = normed(stream, Norm(weight=False, eps=(m.norm or Norm()).eps), w.at("router_norm"))
         x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
@@ -61,12 +63,16 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
         weight = softmax(best) if m.router == "topk_softmax" else sigmoid(best)
     else:
         scores = _scores(m, logits)
-        index = _index(m, scores, w, step)
+        index = _index(m, scores[..., : m.n_experts + m.n_identity], w, step)
         weight = np.take_along_axis(scores, index, axis=-1)
+    if m.shared_sink:
+        weight = np.concatenate([weight, scores[..., m.n_experts :]], axis=-1)
     if m.normalize and m.router != "topk_softmax":  # the softmax of the chosen sums to 1 already
         weight = weight / (weight.sum(axis=-1, keepdims=True) + 1e-20)
     if m.router_scale:
         weight = weight * np.take(w("expert_scale", m.n_experts), index, axis=0)
+    if m.learned_route_scale:
+        weight = weight * w("route_scale", 1)
     return index, weight * m.route_scale
 
 
@@ -175,7 +181,7 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
     return total
 
 
-def _shared(m: Experts, x: Array, w: Weights, step: Step) -> Array:
+def _shared(m: Experts, x: Array, shares: Array | None, w: Weights, step: Step) -> Array:
     """The expert that every token passes through: (B, T, d)."""
     bias = tuple(site for site in ("gate", "up", "down") if "shared" in m.bias)
     dense = Mlp(
@@ -187,7 +193,7 @@ def _shared(m: Experts, x: Array, w: Weights, step: Step) -> Array:
         clamp=m.shared_clamp or m.clamp,
         clamp_at=m.clamp_at,
     )
-    y = mlp(dense, x, w.at("shared"), step)
+    y = mlp(dense, x, w.at("shared"), step, shares)
     if m.shared_gate:
         y = y * sigmoid(step.linear(x, w, "shared_gate", 1))
     return y

@@ -12,7 +12,7 @@ from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
 
 
-def mlp(m: Mlp, x: Array, w: Weights, step: Step) -> Array:
+def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -> Array:
     """down(act(gate(x)) · up(x)): x (B, T, d) -> (B, T, d)."""
     gate = None
     if ACTIVATIONS[m.activation].gated:
@@ -23,7 +23,10 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step) -> Array:
     inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at)
     if m.mid_norm is not None:
         inner = normed(inner, m.mid_norm, w.at("mid_norm"))
-    return step.linear(inner, w, "down", x.shape[-1], "down" in m.bias)
+    if weight is not None:  # one for each of several layers side by side
+        inner = (inner.reshape(*weight.shape, m.d_ff // weight.shape[-1]) * weight[..., None]).reshape(*inner.shape)
+    y = step.linear(inner, w, "down", x.shape[-1], "down" in m.bias)
+    return y * w("out_scale", 1) if m.out_scale else y
 
 
 def combined(

@@ -41,6 +41,7 @@ from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.attention import attention
 from gptcalc.reference.cache import Cache
 from gptcalc.reference.compressed import compressed_attention
+from gptcalc.reference.convolution import convolved
 from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection, joined_at_the_end, spread_out
 from gptcalc.reference.latent import latent_attention
@@ -330,6 +331,8 @@ class BlockRun:
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
         """What a sublayer adds to the stream x, given what it reads, and its weights."""
         y, w = self.mix(mixer, read, x)
+        if mixer.conv is not None:
+            y = convolved(y, "conv", mixer.conv, w, self.step)
         if mixer.norm_behind is not None and mixer.norm_at != "post":
             y = normed(y, mixer.norm_behind, w.at("post_norm"))
         return y if mixer.residual_scale == 1.0 else y * mixer.residual_scale, w

@@ -156,6 +156,10 @@ class _Shrinking:
             d_index = self.size("index.d", index.d, least=d_head + 1)
             local = min(index.local, BLOCKS - 1)
             index = replace(index, d=d_index, block=BLOCK, top_k=BLOCKS, local=local)
+        relative = a.relative
+        if relative is not None:
+            extent = WINDOW if relative.extent == a.window else 2 * WINDOW - 1
+            relative = replace(relative, d=self.size("relative.d", relative.d), extent=extent)
         return replace(
             a,
             n_heads=n_kv_heads * self.heads("query heads a KV head", a.n_heads // a.n_kv_heads),
@@ -170,6 +174,7 @@ class _Shrinking:
             log_length=a.log_length and WINDOW,
             experts=experts,
             index=index,
+            relative=relative,
         )
 
     def rope(self, rope: Rope, width: int) -> Rope:
@@ -246,7 +251,8 @@ class _Shrinking:
             n_experts=self.size("n_experts", m.n_experts, multiple=n_groups, least=max(4, 2 * n_groups)),
             top_k=top_k,
             d_ff=self.size("expert d_ff", m.d_ff, least=5),
-            d_shared=m.d_shared and self.size("d_shared", m.d_shared, least=5),
+            d_shared=m.d_shared
+            and self.size("d_shared", m.d_shared, multiple=m.n_shared if m.shared_sink else 1, least=5),
             groups=groups,
             d_latent=m.d_latent and self.size("d_latent", m.d_latent, least=5),
             n_identity=n_identity,

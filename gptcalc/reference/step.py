@@ -70,6 +70,9 @@ class Step:
     def temperature(self, t: Temperature) -> Array:
         """The factor of each position's query, (T, 1, 1)."""
         steps = (self.positions + t.shift) / t.floor
+        if t.form == "beyond":
+            beyond: Array = np.log(np.maximum(steps, 1.0)) * t.scale + 1.0
+            return beyond.astype(self.dtype)[:, None, None]
         factor: Array = (steps + 1.0) ** t.scale if t.form == "power" else np.log(np.floor(steps) + 1.0) * t.scale + 1.0
         return factor.astype(self.dtype)[:, None, None]
 

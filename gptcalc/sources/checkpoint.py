@@ -120,6 +120,8 @@ class Checkpoint:
             outputs = array.size // max(1, inputs)
             if place.stored == "out,in":
                 array = _shaped(key, array, (*shape[:-2], outputs, shape[-2])).swapaxes(-1, -2)
+            elif place.stored == "each out,in":
+                array = _shaped(key, array.swapaxes(-1, -2), shape)
             else:
                 array = _shaped(key, array, (*shape[:-1], outputs))
         if place.shares:

@@ -13,6 +13,7 @@ from gptcalc.sources.huggingface import (
     gemma,
     gpt,
     hub,
+    inkling,
     llama,
     minimax,
     mixtures,
@@ -29,7 +30,7 @@ from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 
 READERS: dict[str, Reader] = {
     model_type: reader
-    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub, muse, minimax)
+    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub, muse, minimax, inkling)
     for model_type, reader in family.READERS.items()
 }
 

@@ -23,6 +23,9 @@ UP_GATE: Parts = (("mlp.up", 1), ("mlp.gate", 1))
 EXPERTS_GATE_UP: Parts = (("moe.gate", 1), ("moe.up", 1))
 
 
+Stored: TypeAlias = Literal["out,in", "in,out", "each out,in"]
+
+
 @dataclass(frozen=True)
 class Held:
     """A weight's place.
@@ -30,13 +33,14 @@ class Held:
     module: the name without `weight` and `bias` below.
     parts: the weights that lie side by side along the output, this one among them.
     groups: the parts alternate within this many groups: a number, or a field of the sublayer such as n_kv_heads.
-    stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front.
+    stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front; where
+        each of several [out, in] has a share of the inputs (shared experts), they lie one behind the other.
     """
 
     module: str
     parts: Parts = ()
     groups: str | int = 1
-    stored: Literal["out,in", "in,out"] = "out,in"
+    stored: Stored = "out,in"
     weight: str = ".weight"
     bias: str = ".bias"
 
@@ -51,7 +55,7 @@ class Place:
 
     name: str
     matrix: bool
-    stored: Literal["out,in", "in,out"] = "out,in"
+    stored: Stored = "out,in"
     shares: tuple[int, ...] = ()  # relative widths of the parts along the output
     index: int = 0
     groups: int = 1
@@ -80,7 +84,8 @@ def bare(name: str, **more: object) -> Held:
 MATRICES = frozenset({
     "q", "k", "v", "out", "gate", "up", "down", "q_a", "q_b", "kv_a", "k_rope", "k_b", "v_b", "router", "shared_gate",
     "head", "projection", "latent_down", "latent_up", "weights",
-    "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix",
+    "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
+    "profiles",
 })  # fmt: skip
 
 

@@ -25,7 +25,6 @@ UNSUPPORTED: dict[str, str] = {
     "diffllama": "differential attention is not supported yet",
     "doge": "dynamic masks are not supported yet",
     "hy_v4": "hyper-connections are not supported yet",
-    "inkling_text": "convolutions beside attention are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
     "mllama_text_model": "cross-attention layers are not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
