@@ -188,6 +188,8 @@ def check_rope(name: str, rope: Rope, width: int) -> None:
     channels = rotated(rope, width)
     if channels % 2 or not 0 < channels <= width:
         raise InputError(f"{name}.rope: {channels} rotated channels of {width}; must be even, from 2 to {width}")
+    if isinstance(rope.scaling, Proportional) and width % 2:
+        raise InputError(f"{name}.rope.scaling: proportional pairs all channels, {width} are odd")
     if isinstance(rope.scaling, (NTK, Dynamic)) and channels == 2:
         raise InputError(f"{name}.rope.scaling: {channels} rotated channels are too few for r / (r − 2)")
     if isinstance(rope.scaling, LongRope):

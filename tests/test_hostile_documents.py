@@ -233,6 +233,10 @@ PLAIN = {"d": 8, "v": 9, "c": 9, "n_heads": 2, "n_layers": 1, "d_ff": 4}
         ({"bias": ["qk"]}, "bias[0]: unknown value 'qk'; did you mean qkv?"),
         ({"rope": {"scaling": {"kind": "yarm"}}}, "rope.scaling.kind: unknown value 'yarm'; did you mean yarn?"),
         ({"rope": {"scaling": {"kind": "yarn"}}}, "rope.scaling: factor is missing"),
+        (
+            {"d_head": 5, "rope": {"channels": 4, "scaling": {"kind": "proportional"}}},
+            "attn.rope.scaling: proportional pairs all channels, 5 are odd",
+        ),
         ({"attn": 7}, "attn: expected a section with keys of its own, found 7"),
         ({"attn": {"qk_norm": "heads"}}, "attn.qk_norm.over: unknown value 'heads'; did you mean head?"),
         ({"moe": {}, "layers": "attn+moe"}, "moe: n_experts is missing"),

@@ -16,6 +16,7 @@ from gptcalc.architecture import (
     Proportional,
     Rope,
     Yarn,
+    rotated,
 )
 from gptcalc.reference.tally import Array
 
@@ -24,7 +25,7 @@ def turned_channels(rope: Rope, width: int) -> int:
     """How many channels of a head are paired; those that a proportional scaling leaves alone turn by angle 0."""
     if isinstance(rope.scaling, Proportional):
         return width
-    return rope.channels if rope.channels is not None else int(rope.fraction * width)
+    return rotated(rope, width)
 
 
 def frequencies(rope: Rope, r: int, length: int, context: int) -> tuple[Array, float]:
@@ -54,7 +55,7 @@ def frequencies(rope: Rope, r: int, length: int, context: int) -> tuple[Array, f
             divisors = scaling.long if length > scaling.original else scaling.short
             return plain / np.array(divisors), _longrope_factor(scaling, context)
         case Proportional():
-            turning = int(rope.fraction * r // 2)
+            turning = rotated(rope, r) // 2
             return np.where(np.arange(r // 2) < turning, plain / scaling.factor, 0.0), 1.0
         case _:
             assert_never(scaling)
