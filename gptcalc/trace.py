@@ -155,9 +155,7 @@ def _traced(
     odds = odds / odds.sum()
     best = np.argsort(-odds)[:5]
     found = _trace(architecture, model, weights, len(tokens), decode, events)
-    return Trace(
-        **{**_fields(found), "tokens": tuple(tokens), "top": tuple((int(k), float(odds[k])) for k in best)}
-    )
+    return Trace(**{**_fields(found), "tokens": tuple(tokens), "top": tuple((int(k), float(odds[k])) for k in best)})
 
 
 def _with(found: Trace, generated: tuple[int, ...], model: Model) -> Trace:

@@ -189,9 +189,7 @@ def _close(name: str, expected: Array, found: Array) -> Check:
     return Check(name, "difference ≤ 1e-8", f"{worst:.1e}", bool(worst <= 1e-8 * scale), "small copy")
 
 
-def _decoding(
-    small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array
-) -> Iterator[Check]:
+def _decoding(small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array) -> Iterator[Check]:
     """Token by token through the cache: the same logits, the cache and the FLOPs that the analysis says."""
     cache: CacheForm = "expanded" if form == "expanded" else "latent"
     mla: Form = "expanded" if form == "expanded" else "absorbed"

@@ -182,9 +182,7 @@ class Inference:
         undivided.stages = [undivided._stage(0)]
         device = undivided.device(0, batch, context)
         weights = sum(share.whole.total for share in undivided.shares[0])
-        return Device.holding(
-            weights=weights, kv=device.kv, activations=device.activations, overhead=device.overhead
-        )
+        return Device.holding(weights=weights, kv=device.kv, activations=device.activations, overhead=device.overhead)
 
     def replicated(self, sums: Device, batch: int, context: int) -> list[Replicated]:
         """What the sum over devices counts beyond one copy."""
@@ -238,9 +236,7 @@ class Inference:
         for share in self.shares[number]:
             one = Tensors(share.row.name, share.row.component, share.row.type, 0, share.row.params, share.row.bytes)
             counts[one] = counts.get(one, 0) + share.row.count
-        return tuple(
-            Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items()
-        )
+        return tuple(Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items())
 
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.engine == "ideal" else f"what {self.engine} sets aside"

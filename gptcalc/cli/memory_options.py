@@ -70,9 +70,7 @@ Overhead: TypeAlias = Annotated[
 TP: TypeAlias = Annotated[
     int, typer.Option("--tp", metavar="N", parser=number("--tp"), help="Tensor parallel devices.")
 ]
-PP: TypeAlias = Annotated[
-    int, typer.Option("--pp", metavar="N", parser=number("--pp"), help="Pipeline stages.")
-]
+PP: TypeAlias = Annotated[int, typer.Option("--pp", metavar="N", parser=number("--pp"), help="Pipeline stages.")]
 EP: TypeAlias = Annotated[
     int, typer.Option("--ep", metavar="N", parser=number("--ep"), help="Expert parallel ranks, made from tp and dp.")
 ]

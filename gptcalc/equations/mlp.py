@@ -178,9 +178,7 @@ def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, ch
     """Each expert's output normed, then weighted and summed."""
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     each = f"φ[t,e,{i}]"
-    lines.sum(
-        f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D="down", b_D="down.bias"
-    )
+    lines.sum(f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D="down", b_D="down.bias")
     norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
     target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.d_latent is not None else 0)
@@ -197,8 +195,12 @@ def _shared(lines: Lines, m: Experts) -> None:
         lines.pointwise("h[t,k] = h[t,k], each expert's part times its weight", None, 2, name)
     out = plus("b_D[i]", bool(bias))
     lines.sum(
-        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}", None, 2 * m.shared_gate, name,
-        W_D="shared.down", b_D="shared.down.bias",
+        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}",
+        None,
+        2 * m.shared_gate,
+        name,
+        W_D="shared.down",
+        b_D="shared.down.bias",
     )
     if m.shared_gate:
         lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")

@@ -40,8 +40,13 @@ def command(
     ] = None,
     fits: Annotated[
         int | None,
-        typer.Option("--fits", metavar="SIZE", parser=byte_size("--fits"), show_default=False,
-                     help="What fits a device of this memory, such as 24GiB, at --context (default: the model's own)."),
+        typer.Option(
+            "--fits",
+            metavar="SIZE",
+            parser=byte_size("--fits"),
+            show_default=False,
+            help="What fits a device of this memory, such as 24GiB, at --context (default: the model's own).",
+        ),
     ] = None,
     device: DeviceName = None,
     utilization: Utilization = None,

@@ -20,10 +20,10 @@ from gptcalc.sources import preset
 from gptcalc.sources.huggingface import READERS
 from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
+from tests.cli.test_cli_hostile import refused_well
 from tests.conftest import Command
 from tests.oracle import ENTRIES
 from tests.strategies import Document, documents
-from tests.test_cli_hostile import refused_well
 
 #: the fixtures here keep nothing from one example to the next
 REUSED = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow], "deadline": None}

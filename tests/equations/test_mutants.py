@@ -290,8 +290,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "routed once a layer",
         "equations.altup",
-        "δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}\", saved=2)\n    _router(lines, a)",
-        "δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}\", saved=2)",
+        'δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}", saved=2)\n    _router(lines, a)',
+        'δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}", saved=2)',
         "gemma-3n-e2b decode at 257",
     ),
     (

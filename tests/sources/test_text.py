@@ -82,7 +82,7 @@ def test_yaml_that_is_refused(content: str, problem: str) -> None:
         ("{a: 1, b: [x, y]}", {"a": 1, "b": ["x", "y"]}),
         ("---\na: 1\n...\n", {"a": 1}),
         ("1: x", {"1": "x"}),
-        ("a: \"\\x1b\"", {"a": "\x1b"}),
+        ('a: "\\x1b"', {"a": "\x1b"}),
     ],
 )
 def test_yaml_that_only_the_full_reader_knows(content: str, value: Any) -> None:

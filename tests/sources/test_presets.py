@@ -14,9 +14,10 @@ import pytest
 from gptcalc.analysis.params import Params, params
 from gptcalc.document import ABOUT, build
 from gptcalc.sources import preset
+from tests import TESTS
 
 NAMES = preset.names()
-DATA = Path(__file__).parent / "data"
+DATA = TESTS / "data"
 
 #: name -> total, active, and who counted (`from`)
 TOTALS: dict[str, dict[str, Any]] = json.loads((DATA / "preset_totals.json").read_text(encoding="utf-8"))

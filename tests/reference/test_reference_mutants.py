@@ -138,7 +138,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("error", "module", "old", "new", "test"), BY_HAND, ids=[mutant[0] for mutant in BY_HAND])
 def test_a_mutant_is_noticed_by_hand_worked_numbers(error: str, module: str, old: str, new: str, test: str) -> None:
-    check = getattr(importlib.import_module("tests.test_reference_properties"), test)
+    check = getattr(importlib.import_module("tests.reference.test_reference_properties"), test)
     check()
     with pytest.MonkeyPatch.context() as patch:
         mutate(importlib.import_module(f"gptcalc.reference.{module}"), old, new, patch)

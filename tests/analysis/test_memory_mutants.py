@@ -12,11 +12,11 @@ from gptcalc.analysis.fit import largest
 from gptcalc.analysis.sharding import layout
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from tests.analysis.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
+from tests.analysis.test_memory_cache import DEEPSEEK, GPT_OSS, alternating, decoder
+from tests.analysis.test_memory_weights import DEEPSEEK_V3, LLAMA_31_8B
+from tests.analysis.test_memory_weights import GPT_OSS as GPT_OSS_MODEL
 from tests.mutation import mutate
-from tests.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
-from tests.test_memory_cache import DEEPSEEK, GPT_OSS, alternating, decoder
-from tests.test_memory_weights import DEEPSEEK_V3, LLAMA_31_8B
-from tests.test_memory_weights import GPT_OSS as GPT_OSS_MODEL
 
 MIB, GIB = 2**20, 2**30
 HYBRID = alternating(24, 8, 64, 128, GPT_OSS)

@@ -469,8 +469,7 @@ def test_completion_knows_commands_and_presets() -> None:
 def test_what_is_not_used_is_not_imported(arguments: tuple[str, ...]) -> None:
     watched = ("numpy", "rich", "yaml", "json", "gptcalc.reference", "gptcalc.report.plain")
     code = (
-        "import sys; from gptcalc.cli import run; run(sys.argv[1:]); "
-        f"print([m for m in {watched} if m in sys.modules])"
+        f"import sys; from gptcalc.cli import run; run(sys.argv[1:]); print([m for m in {watched} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     extra = ["gptcalc.report.plain"] if "--json" not in arguments else []

@@ -1,6 +1,6 @@
 """The README does what it says: its commands give the output that stands there, its Python runs, its YAML is a model.
 
-After a change of the output: `python tests/test_readme.py` writes what the commands print now; read the difference.
+After a change of the output: `python -m tests.cli.test_readme` writes what the commands print now; read the difference.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pytest
 from gptcalc.cli import names
 from gptcalc.document import build
 from gptcalc.sources import preset, text
+from tests import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[1]
 README = REPOSITORY / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

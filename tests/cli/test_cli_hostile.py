@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import TESTS
 from tests.conftest import Command, Result
 
-SAMPLES = sorted((Path(__file__).parent / "hostile").iterdir())
+SAMPLES = sorted((TESTS / "hostile").iterdir())
 
 #: samples that look odd and are right
 FINE = {
@@ -98,7 +99,7 @@ def test_the_lists_name_samples() -> None:
 
 
 def test_a_lying_header_is_counted_and_reported(gptcalc: Command) -> None:
-    result = gptcalc("params", Path(__file__).parent / "hostile" / "09i_st_metadata_lies.safetensors", "--get", "total")
+    result = gptcalc("params", TESTS / "hostile" / "09i_st_metadata_lies.safetensors", "--get", "total")
     assert result.out == "200\n"
     assert "999000000000" in result.err
 

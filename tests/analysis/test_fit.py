@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,9 @@ from gptcalc.cli import run
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import devices
+from tests import REPOSITORY
+from tests.analysis.test_memory_cache import GPT_OSS, alternating, decoder
 from tests.strategies import documents
-from tests.test_memory_cache import GPT_OSS, alternating, decoder
 
 GIB = 2**30
 LLAMA_3_8B = build({"d": 4096, "v": 128256, "c": 8192, "n_heads": 32, "n_kv_heads": 8, "n_layers": 32, "d_ff": 14336})
@@ -272,9 +272,7 @@ def test_json_of_memory(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("budget", "status", "answer"), [("20GiB", 0, "yes: "), ("10GiB", 1, "no: ")])
-def test_exit_status_is_the_answer(
-    capsys: pytest.CaptureFixture[str], budget: str, status: int, answer: str
-) -> None:
+def test_exit_status_is_the_answer(capsys: pytest.CaptureFixture[str], budget: str, status: int, answer: str) -> None:
     assert command(capsys, "fit", "llama-3-8b", "--budget", budget, "--quiet") == (status, "", "")
     found, out, _ = command(capsys, "fit", "llama-3-8b", "--budget", budget)
     assert found == status
@@ -373,7 +371,7 @@ def test_devices_are_tensor_parallel(capsys: pytest.CaptureFixture[str]) -> None
 
 def script(text: str) -> subprocess.CompletedProcess[str]:
     """Run a shell script in which `gptcalc` is the command."""
-    root = Path(__file__).parent.parent
+    root = REPOSITORY
     prelude = f'gptcalc() {{ "{sys.executable}" -m gptcalc "$@"; }}\n'
     environment = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.run(["sh", "-c", prelude + text], capture_output=True, text=True, env=environment, check=False)

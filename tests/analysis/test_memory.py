@@ -17,9 +17,7 @@ from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.strategies import documents
 
-LLAMA_3_70B = build(
-    {"d": 8192, "v": 128256, "c": 8192, "n_heads": 64, "n_kv_heads": 8, "n_layers": 80, "d_ff": 28672}
-)
+LLAMA_3_70B = build({"d": 8192, "v": 128256, "c": 8192, "n_heads": 64, "n_kv_heads": 8, "n_layers": 80, "d_ff": 28672})
 LLAMA_3_8B = build({"d": 4096, "v": 128256, "c": 8192, "n_heads": 32, "n_kv_heads": 8, "n_layers": 32, "d_ff": 14336})
 MIXTRAL: dict[str, Any] = {
     "d": 4096, "v": 32000, "c": 32768, "n_heads": 32, "n_kv_heads": 8, "n_layers": 32, "d_ff": 14336,

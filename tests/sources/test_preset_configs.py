@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.sources import preset
 from gptcalc.sources.huggingface import read
+from tests import TESTS
 
 #: preset -> config.json; many were written down without the fields that equal a class's default, some without others
-CONFIGS: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "data" / "preset_configs.json").read_text(encoding="utf-8")
-)
+CONFIGS: dict[str, dict[str, Any]] = json.loads((TESTS / "data" / "preset_configs.json").read_text(encoding="utf-8"))
 
 #: configs that say something else than the model does, and what
 DIFFER: dict[str, str] = {
