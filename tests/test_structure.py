@@ -15,9 +15,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: from the ground up; rooms on one floor do not see each other
 FLOORS = [
     {"errors"},
-    {"units", "dtypes", "expression"},
+    {"units", "dtypes"},
     {"architecture"},
-    {"constraints", "decoding"},
     {"document"},
     {"sources", "equations", "reference"},
     {"analysis"},

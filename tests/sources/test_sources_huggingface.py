@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from gptcalc import expression
 from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mlp, sublayers
-from gptcalc.document import build
+from gptcalc.document import build, expression
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface import READERS, read, tensor_names
 from gptcalc.sources.huggingface import pattern as patterns

@@ -1,29 +1,20 @@
-"""How a model is WRITTEN: the keys of a preset file, their defaults, and the architecture that they stand for.
-
-A document is a mapping: the keys of `Document`, and sections (attn, mla, mlp, moe, or a name of one's own with `like:`)
-whose keys are the fields of the architecture's classes. `build` turns it into an Architecture.
-"""
+"""What a document's keys and sections stand for, every default filled in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from gptcalc import expression
 from gptcalc.architecture import (
     ACTIVATIONS,
     MTP,
-    ActivationName,
-    AltUp,
     Architecture,
     Attention,
     Block,
     CompressedAttention,
-    Count,
-    Depth,
     Dropout,
     Embedding,
     Experts,
@@ -32,20 +23,16 @@ from gptcalc.architecture import (
     Mixer,
     Mlp,
     Norm,
-    NormAt,
     Part,
-    PerLayerEmbedding,
-    Positive,
     Proportional,
     Repeat,
     Rope,
-    Size,
     Streams,
-    Strict,
     pairs_turned,
     sublayers,
 )
-from gptcalc.constraints import (
+from gptcalc.document import expression
+from gptcalc.document.constraints import (
     check_altup,
     check_attention,
     check_averaged,
@@ -57,99 +44,12 @@ from gptcalc.constraints import (
     check_streams,
     check_sublayer,
 )
-from gptcalc.decoding import typed
+from gptcalc.document.decoding import typed
+from gptcalc.document.keys import ALL_BIASES, KINDS, Document, MTPKeys
 from gptcalc.errors import InputError, did_you_mean, printable
 
-KINDS: dict[str, type[Mixer]] = {
-    "attn": Attention, "mla": LatentAttention, "csa": CompressedAttention, "mlp": Mlp, "moe": Experts,
-}  # fmt: skip
 
-#: keys that describe the document, not the model
-ABOUT_ORDER = ("name", "family", "source", "aliases", "released", "published", "unverified", "note")
-ABOUT = frozenset(ABOUT_ORDER)
-
-Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router", "head", "attn"]
-ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
-
-
-class EmbeddingKeys(Strict, frozen=True, kw_only=True):
-    width: Size | None = None
-    scale: float | Literal["sqrt(d)"] = 1.0
-    rows: Size | None = None
-    offset: Count = 0
-    norm: bool | Norm = False
-
-
-class MTPKeys(Strict, frozen=True, kw_only=True):
-    n: Count
-    block: str | None = None
-
-
-class Document(Strict, frozen=True, kw_only=True):
-    """The keys of a preset file that are not sections, in the order that a file has them (sections behind `layers`)."""
-
-    name: str = "model"
-    d: Size
-    v: Size
-    c: Size
-    n_heads: Size | None = None
-    n_layers: Depth
-    n_kv_heads: Size | None = None
-    d_head: Size | None = None
-    d_v: Size | None = None
-    d_ff: Size | None = None
-    tying: bool = False
-    position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"
-    rope: Rope | None = None
-    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
-    norm_at: NormAt = "pre"
-    final_norm: bool | Norm = True
-    parallel_norm: Literal["shared", "separate"] = "shared"
-    parallel_out_norm: bool = False
-    parallel_scale: float = 1.0
-    mlp: ActivationName | None = None
-    bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
-    softcap: Positive | None = None
-    logit_scale: float = 1.0
-    residual_scale: float = 1.0
-    learned_frequencies: bool = False
-    averaged_residuals: bool = False
-    embedding: EmbeddingKeys = EmbeddingKeys()
-    layers: str = "n*attn+mlp"
-    mtp: Count | MTPKeys = 0
-    per_layer_embedding: PerLayerEmbedding | None = None
-    layer_scalar: bool = False
-    streams: Streams | None = None
-    altup: AltUp | None = None
-    dropout: Dropout | bool = False
-
-
-CORE = frozenset(Document.__struct_fields__)
-
-
-def build(document: Mapping[str, Any]) -> Architecture:
-    """The architecture that a document describes.
-
-    Raises InputError naming the key, what was found and what would be right.
-    """
-    plain = {key: value for key, value in document.items() if key not in ABOUT or key == "name"}
-    sections = {key: value for key, value in plain.items() if isinstance(value, Mapping) and _is_section(key, value)}
-    keys = {key: value for key, value in plain.items() if key not in sections}
-    for key in keys:
-        if key in KINDS and key not in CORE:
-            raise InputError(f"{key}: expected a section with keys of its own, found {printable(repr(keys[key]), 60)}")
-        if key not in CORE:
-            known = [*CORE, *KINDS, *ABOUT]
-            raise InputError(f"unknown key {printable(str(key))!r}", did_you_mean(str(key), known), "unknown")
-    doc = typed(keys, Document, "")
-    return _Builder(doc, sections).architecture()
-
-
-def _is_section(key: str, value: Mapping[str, Any]) -> bool:
-    return key in KINDS or "like" in value
-
-
-class _Builder:
+class Builder:
     """Resolves one document. Holds the top-level keys, the sections and the blocks made so far."""
 
     def __init__(self, doc: Document, sections: Mapping[str, Mapping[str, Any]]) -> None:

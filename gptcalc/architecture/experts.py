@@ -1,0 +1,54 @@
+"""Mixtures of experts."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.base import Count, Positive, Size, Strict
+from gptcalc.architecture.mlp import ActivationName, ClampAt
+from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.sublayer import Sublayer
+
+ExpertSite: TypeAlias = Literal["gate", "up", "down", "router", "shared"]
+
+
+class ExpertGroups(Strict, frozen=True, kw_only=True):
+    """Routing in two steps: the top_k groups of experts first, each scored by its best or its two best experts."""
+
+    n: Size
+    top_k: Size
+    score: Literal["max", "top2"] = "max"
+
+
+class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
+    """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
+
+    n_experts: Size
+    top_k: Size
+    d_ff: Size
+    activation: ActivationName
+    n_shared: Count = 0
+    d_shared: Count = 0  # width of all shared experts together; default n_shared · d_ff
+    shared_gate: bool = False
+    router: Literal["softmax", "topk_softmax", "sigmoid", "topk_sigmoid", "sqrtsoftplus", "sparsemixer"] = "softmax"
+    selection_bias: bool = False
+    hash: bool = False  # a fixed table, not learned, chooses by the token's number; the router weighs only
+    normalize: bool = True  # the chosen weights divided by their sum
+    route_scale: float = 1.0
+    groups: ExpertGroups | None = None
+    bias: tuple[ExpertSite, ...] = ()
+    clamp: Positive | None = None
+    clamp_at: ClampAt = "input"
+    shared_clamp: Positive | None = None  # another clamp for the shared experts
+    d_latent: Size | None = None  # experts work in a projection of this width
+    latent_norm: Norm | None = None  # a norm of that projection
+    expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
+    n_identity: Count = 0  # further experts that return their input, without weights
+    weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
+    router_scale: bool = False  # learned scales: d on the router's normed input, one an expert (Gemma 4)
+    out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
+    shared_sink: bool = False  # the router weighs the shared experts too; with the chosen ones their weights sum to 1
+    learned_route_scale: bool = False  # one learned factor more
+    router_logit_scale: float = 1.0
+    router_softcap: Positive | None = None
+    jitter: float = 0.01  # sparsemixer's threshold

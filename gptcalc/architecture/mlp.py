@@ -1,0 +1,57 @@
+"""Dense feed-forward layers and their activations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from msgspec import Meta
+
+from gptcalc.architecture.base import Positive, Size
+from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.sublayer import Sublayer
+
+
+class Activation(NamedTuple):
+    """An MLP's nonlinearity: the function, and whether it multiplies a second projection (a gate)."""
+
+    function: str
+    gated: bool
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation("relu", False),
+    "relu2": Activation("relu2", False),
+    "gelu": Activation("gelu", False),
+    "gelu_tanh": Activation("gelu_tanh", False),
+    "silu": Activation("silu", False),
+    "xielu": Activation("xielu", False),  # two learned scalars a layer (Apertus)
+    "swiglu": Activation("silu", True),
+    "geglu": Activation("gelu", True),
+    "geglu_tanh": Activation("gelu_tanh", True),
+    "reglu": Activation("relu", True),
+    "relu2glu": Activation("relu2", True),
+    "swiglu_oai": Activation("silu_oai", True),  # gpt-oss: g·σ(1.702·g)·(u + 1), both clamped
+}
+
+ActivationName: TypeAlias = Literal[
+    "relu", "relu2", "gelu", "gelu_tanh", "silu", "xielu",
+    "swiglu", "geglu", "geglu_tanh", "reglu", "relu2glu", "swiglu_oai",
+]  # fmt: skip
+
+MlpSite: TypeAlias = Literal["gate", "up", "down"]
+
+#: where a gate is clamped to at most `clamp`, before its activation function or after it; what it gates lies in ±clamp
+ClampAt: TypeAlias = Literal["input", "output"]
+
+
+class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
+    """A dense feed-forward layer."""
+
+    d_ff: Size
+    activation: ActivationName
+    bias: tuple[MlpSite, ...] = ()
+    clamp: Positive | None = None
+    clamp_at: ClampAt = "input"
+    mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
+    out_scale: bool = False  # one learned factor of the output
+    sparsity: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)

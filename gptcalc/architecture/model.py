@@ -1,0 +1,164 @@
+"""A whole model: blocks, embedding, head, and what stands beside the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.altup import AltUp
+from gptcalc.architecture.attention import Attention
+from gptcalc.architecture.base import Count, Depth, Positive, Size, Strict
+from gptcalc.architecture.compressed import CompressedAttention
+from gptcalc.architecture.experts import Experts
+from gptcalc.architecture.hyper import Streams
+from gptcalc.architecture.latent import LatentAttention
+from gptcalc.architecture.mlp import ActivationName, Mlp
+from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.rope import rotated
+
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts
+
+#: what sublayers' weights are called by: attn.q, mlp.up, moe.router; the second of a kind in a block is attn2, …
+PREFIX: dict[type[Mixer], str] = {
+    Attention: "attn", LatentAttention: "attn", CompressedAttention: "attn", Mlp: "mlp", Experts: "moe",
+}  # fmt: skip
+
+
+class Part(Strict, frozen=True, kw_only=True):
+    """One residual step: a unit, or several in parallel on the same input.
+
+    `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
+    """
+
+    units: tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | Block, ...]
+    norm: Norm | None = None
+    out_norm: Norm | None = None
+    scale: float = 1.0  # factor of the sum of several units
+
+
+class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
+    """Parts in sequence. In a layer, `name` is its expression."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+class Repeat(Strict, frozen=True, kw_only=True):
+    """`count` repetitions of a sequence of blocks."""
+
+    count: int
+    body: tuple[Block | Repeat, ...]
+
+
+class Embedding(Strict, frozen=True, kw_only=True):
+    """How a token enters: its row (of width d unless factorised), scaled, plus a learned position, normed."""
+
+    width: Size
+    scale: float = 1.0
+    position: Literal["learned", "sinusoidal", "none"] = "none"
+    rows: Count = 0  # rows of the position table
+    offset: Count = 0  # the row of position 0
+    norm: Norm | None = None
+
+
+class Head(Strict, frozen=True, kw_only=True):
+    """How logits leave: the final norm, the projection back where the embedding is factorised, the output matrix."""
+
+    tying: bool
+    norm: Norm | None
+    bias: bool = False
+    scale: float = 1.0  # factor of the logits
+    softcap: Positive | None = None
+    width: Size
+
+
+class MTP(Strict, frozen=True, kw_only=True):
+    """Multi-token prediction (arXiv:2412.19437, §2.2): n modules of two norms, a projection 2d → d, a block, a norm."""
+
+    n: Size
+    block: Block
+    norm: Norm
+
+
+class PerLayerEmbedding(Strict, frozen=True, kw_only=True):
+    """A second token table whose slice of width d enters every layer through a gate (Gemma 3n and 4)."""
+
+    v: Size
+    d: Size
+    activation: ActivationName = "gelu_tanh"
+    norm: Norm | None = None  # default: the model's
+
+
+class Dropout(Strict, frozen=True, kw_only=True):
+    """Where training drops activations; costs memory for masks, nothing else."""
+
+    attention: bool = True
+    residual: bool = True
+
+
+class Architecture(Strict, frozen=True, kw_only=True):
+    """A model, complete and checked. Equal blocks are counted: cost never grows with depth."""
+
+    name: str
+    d: Size
+    v: Size
+    c: Size
+    n_layers: Depth
+    embedding: Embedding
+    layers: tuple[Repeat, ...]
+    head: Head
+    mtp: MTP | None = None
+    per_layer_embedding: PerLayerEmbedding | None = None
+    layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    streams: Streams | None = None
+    altup: AltUp | None = None
+    learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
+    averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
+    dropout: Dropout | None = None
+
+    def groups(self) -> list[tuple[Block, int]]:
+        """The distinct blocks in order of first appearance, each with how often it stands in the model."""
+        counts: dict[Block, int] = {}
+        _count(self.layers, 1, counts)
+        return list(counts.items())
+
+    def blocks(self) -> Iterator[Block]:
+        """All n_layers blocks in order."""
+        return _walk(self.layers)
+
+
+def _count(items: tuple[Block | Repeat, ...], times: int, counts: dict[Block, int]) -> None:
+    for item in items:
+        if isinstance(item, Repeat):
+            _count(item.body, times * item.count, counts)
+        else:
+            counts[item] = counts.get(item, 0) + times
+
+
+def _walk(items: tuple[Block | Repeat, ...]) -> Iterator[Block]:
+    for item in items:
+        if isinstance(item, Repeat):
+            for _ in range(item.count):
+                yield from _walk(item.body)
+        else:
+            yield item
+
+
+def sublayers(block: Block) -> Iterator[Mixer]:
+    """The sublayers of a block in order of execution, nested ones included."""
+    for part in block.parts:
+        for unit in part.units:
+            if isinstance(unit, Block):
+                yield from sublayers(unit)
+            else:
+                yield unit
+
+
+def pairs_turned(blocks: Iterable[Block]) -> set[int]:
+    """How many pairs of channels the rotations of these blocks turn."""
+    found = set()
+    for mixer in (mixer for block in blocks for mixer in sublayers(block)):
+        if isinstance(mixer, (Attention, LatentAttention, CompressedAttention)) and mixer.rope is not None:
+            width = mixer.d_rope if isinstance(mixer, LatentAttention) else mixer.d_head
+            found.add(rotated(mixer.rope, width) // 2)
+    return found

@@ -1,0 +1,48 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import force_setattr
+
+from gptcalc.architecture.base import Positive, Strict
+
+
+class Norm(Strict, frozen=True, kw_only=True):
+    """A normalisation over channels; `offset` 1 means that the stored weight is the scale minus one.
+
+    A bias is there where it is said; unsaid, a layernorm with weights has one, any other norm has none.
+    """
+
+    kind: Literal["rmsnorm", "layernorm", "l2"] = "rmsnorm"
+    weight: bool = True
+    bias: bool | None = None
+    offset: Literal[0, 1] = 0
+    eps: Positive = 1e-5
+    weight_at: Literal["output", "input"] = "output"  # the weight multiplies what comes out or what goes in
+
+    def __post_init__(self) -> None:
+        if self.bias is None:
+            force_setattr(self, "bias", self.kind == "layernorm" and self.weight)
+        if self.bias and not self.weight:
+            raise ValueError("a norm without weights has no bias")
+
+
+class QKNorm(Norm, frozen=True, kw_only=True):
+    """A norm of queries and keys: one weight a channel of the head (`head`), of all heads (`full`, taken over the
+    whole width) or of each head apart (`each`); before the rotation or after it.
+
+    at_read: keys are cached without it and normed where they are read, so that a layer that reuses another's keys
+    norms them with a weight of its own (Hunyuan-Large).
+    """
+
+    over: Literal["head", "full", "each"] = "head"
+    after_rope: bool = False
+    at_read: bool = False
+
+
+class OutNorm(Norm, frozen=True, kw_only=True):
+    """A norm of the heads' outputs, before a gate and the output projection: over all heads together or each apart."""
+
+    over: Literal["head", "full"] = "full"

@@ -1,0 +1,55 @@
+"""What every sublayer has: its norm, and how what it says joins the residual stream."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import field
+
+from gptcalc.architecture.base import Kernel, Positive, Size, Strict
+from gptcalc.architecture.norms import Norm
+
+NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
+
+
+class ResidualGate(Strict, frozen=True, kw_only=True):
+    """A residual that mixes, channel by channel, instead of adding: x ← α·x + β·y with β = σ(w / temperature) and
+    α = √max((1 − β)(1 + β), eps), so that α² + β² = 1 (Muse Spark)."""
+
+    temperature: Positive = 1.0
+    eps: Positive = 1e-3
+
+
+class LowRankResidual(Strict, frozen=True, kw_only=True):
+    """A learned residual beside a sublayer (LAuReL, arXiv:2411.07501): x ← (x + y + n + norm(n·A·B))/√2, where n is
+    what the sublayer reads and A·B has this rank (Gemma 3n)."""
+
+    rank: Size
+    norm: Norm = Norm()  # default: the model's
+
+
+class Sublayer(Strict, frozen=True, kw_only=True):
+    """What every sublayer has: its section's name, its norm and where that stands, and its residual's factor.
+
+    norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x))).
+    """
+
+    section: str
+    norm: Norm | None
+    norm_at: NormAt = "pre"
+    post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
+    residual_scale: float = 1.0
+    residual_gate: ResidualGate | None = None
+    laurel: LowRankResidual | None = None
+    conv: Kernel | None = None  # the output plus its causal convolution, channel by channel, over so many tokens
+
+    @property
+    def norm_behind(self) -> Norm | None:
+        """The norm of the output, or of the sum with the residual stream."""
+        return None if self.norm_at == "pre" else self.post_norm or self.norm
+
+
+class KV(Strict, frozen=True, kw_only=True):
+    """Where keys and values come from: the last earlier sublayer of the section `from`."""
+
+    from_: str = field(name="from")

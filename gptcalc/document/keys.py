@@ -1,0 +1,93 @@
+"""The keys of a preset file."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture import (
+    ActivationName,
+    AltUp,
+    Attention,
+    CompressedAttention,
+    Count,
+    Depth,
+    Dropout,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Mlp,
+    Norm,
+    NormAt,
+    PerLayerEmbedding,
+    Positive,
+    Rope,
+    Size,
+    Streams,
+    Strict,
+)
+
+KINDS: dict[str, type[Mixer]] = {
+    "attn": Attention, "mla": LatentAttention, "csa": CompressedAttention, "mlp": Mlp, "moe": Experts,
+}  # fmt: skip
+
+#: keys that describe the document, not the model
+ABOUT_ORDER = ("name", "family", "source", "aliases", "released", "published", "unverified", "note")
+ABOUT = frozenset(ABOUT_ORDER)
+
+Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router", "head", "attn"]
+ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
+
+
+class EmbeddingKeys(Strict, frozen=True, kw_only=True):
+    width: Size | None = None
+    scale: float | Literal["sqrt(d)"] = 1.0
+    rows: Size | None = None
+    offset: Count = 0
+    norm: bool | Norm = False
+
+
+class MTPKeys(Strict, frozen=True, kw_only=True):
+    n: Count
+    block: str | None = None
+
+
+class Document(Strict, frozen=True, kw_only=True):
+    """The keys of a preset file that are not sections, in the order that a file has them (sections behind `layers`)."""
+
+    name: str = "model"
+    d: Size
+    v: Size
+    c: Size
+    n_heads: Size | None = None
+    n_layers: Depth
+    n_kv_heads: Size | None = None
+    d_head: Size | None = None
+    d_v: Size | None = None
+    d_ff: Size | None = None
+    tying: bool = False
+    position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"
+    rope: Rope | None = None
+    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    norm_at: NormAt = "pre"
+    final_norm: bool | Norm = True
+    parallel_norm: Literal["shared", "separate"] = "shared"
+    parallel_out_norm: bool = False
+    parallel_scale: float = 1.0
+    mlp: ActivationName | None = None
+    bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
+    softcap: Positive | None = None
+    logit_scale: float = 1.0
+    residual_scale: float = 1.0
+    learned_frequencies: bool = False
+    averaged_residuals: bool = False
+    embedding: EmbeddingKeys = EmbeddingKeys()
+    layers: str = "n*attn+mlp"
+    mtp: Count | MTPKeys = 0
+    per_layer_embedding: PerLayerEmbedding | None = None
+    layer_scalar: bool = False
+    streams: Streams | None = None
+    altup: AltUp | None = None
+    dropout: Dropout | bool = False
+
+
+CORE = frozenset(Document.__struct_fields__)
