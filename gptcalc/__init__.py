@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gptcalc.analysis.cache import KVCache
-    from gptcalc.analysis.fit import Fit
     from gptcalc.analysis.flops import Flops
-    from gptcalc.analysis.memory_result import Memory
+    from gptcalc.analysis.memory.cache import KVCache
+    from gptcalc.analysis.memory.fit import Fit
+    from gptcalc.analysis.memory.result import Memory
     from gptcalc.analysis.params import Params
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model
@@ -47,8 +47,8 @@ def params(model: str | Model | Architecture) -> Params:
 
 
 def kv(model: str | Model | Architecture, **options: Any) -> KVCache:
-    """The cache of a batch at a context; the options of `gptcalc.analysis.cache.kv`, such as context=8192."""
-    from gptcalc.analysis.cache import kv
+    """The cache of a batch at a context; the options of `gptcalc.analysis.memory.cache.kv`, such as context=8192."""
+    from gptcalc.analysis.memory.cache import kv
 
     return kv(_architecture(model), **options)
 
@@ -63,9 +63,9 @@ def flops(model: str | Model | Architecture, **options: Any) -> Flops:
 def memory(
     model: str | Model | Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None, **options: Any
 ) -> Memory:
-    """What devices must hold to run a model; the options of `gptcalc.analysis.memory.memory`, such as dtype="int4"."""
-    from gptcalc.analysis.memory import memory
-    from gptcalc.analysis.sharding import layout
+    """What devices must hold to run a model; the options of `gptcalc.analysis.memory.inference.memory`."""
+    from gptcalc.analysis.memory.inference import memory
+    from gptcalc.analysis.memory.sharding import layout
 
     architecture = _architecture(model)
     return memory(architecture, parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp), **options)
@@ -77,8 +77,8 @@ def fit(
 ) -> Fit:  # fmt: skip
     """Whether a model fits devices of so many bytes ("24GiB"), and the most that does; options as for `memory`."""
     from gptcalc import units
-    from gptcalc.analysis.fit import fit
-    from gptcalc.analysis.sharding import layout
+    from gptcalc.analysis.memory.fit import fit
+    from gptcalc.analysis.memory.sharding import layout
 
     architecture = _architecture(model)
     capacity = units.size(budget) if isinstance(budget, str) else budget

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import Entry, ledger, params
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
 from gptcalc.equations import equations

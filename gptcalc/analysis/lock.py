@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
-from gptcalc.analysis.memory import memory
-from gptcalc.analysis.memory_result import PARTS
+from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.result import PARTS
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from gptcalc.analysis.cache import KVCache, kv
-from gptcalc.analysis.fit import largest
 from gptcalc.analysis.flops import Flops, flops
-from gptcalc.analysis.memory import Inference
-from gptcalc.analysis.memory_result import Device
+from gptcalc.analysis.memory.cache import KVCache, kv
+from gptcalc.analysis.memory.fit import largest
+from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, Mixer, sublayers
 from gptcalc.errors import InputError, did_you_mean, printable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gptcalc import units
-from gptcalc.analysis.fit import Fit
-from gptcalc.analysis.memory_result import PARTS
+from gptcalc.analysis.memory.fit import Fit
+from gptcalc.analysis.memory.result import PARTS
 from gptcalc.report.memory import NAMES
 from gptcalc.report.table import Column, Table, View
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gptcalc import units
-from gptcalc.analysis.cache import KVCache
+from gptcalc.analysis.memory.cache import KVCache
 from gptcalc.report.table import Column, Table, View
 
 FIGURES = (Column("figure", ""), Column("bytes", "bytes", "bytes"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gptcalc import units
-from gptcalc.analysis.memory_result import PARTS, Memory
+from gptcalc.analysis.memory.result import PARTS, Memory
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (

@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gptcalc import units
-from gptcalc.analysis.cache import kv
-from gptcalc.analysis.fit import Fit, fit, largest
-from gptcalc.analysis.memory import Inference
-from gptcalc.analysis.sharding import Layout, layout
+from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.fit import Fit, fit, largest
+from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.sharding import Layout, layout
 from gptcalc.architecture import Architecture
 from gptcalc.cli import run
 from gptcalc.document import build

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gptcalc.analysis.memory import Inference, memory
-from gptcalc.analysis.memory_result import PARTS, Device, Memory
-from gptcalc.analysis.sharding import Layout, blocks_between, layout, over, padded, stage_ranges
-from gptcalc.analysis.weights import total
+from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.analysis.memory.result import PARTS, Device, Memory
+from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, over, padded, stage_ranges
+from gptcalc.analysis.memory.weights import total
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptcalc.analysis.cache import KVCache, kv, pools, types
-from gptcalc.analysis.engines import Engine, held, page_bytes
-from gptcalc.analysis.sharding import Layout
+from gptcalc.analysis.memory.cache import KVCache, kv, pools, types
+from gptcalc.analysis.memory.engines import Engine, held, page_bytes
+from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import Equations, Index, Line, Pairs, Stage, equations

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis import cache, fit, memory, weights
-from gptcalc.analysis.fit import largest
-from gptcalc.analysis.sharding import layout
+from gptcalc.analysis.memory import cache, fit, inference, weights
+from gptcalc.analysis.memory.fit import largest
+from gptcalc.analysis.memory.sharding import layout
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.analysis.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
@@ -29,7 +29,7 @@ def kv(model: Any, context: int, **how: Any) -> int:
 
 def refused(model: Any, **ways: int) -> bool:
     try:
-        memory.memory(model, parallel=layout(model, **ways))
+        inference.memory(model, parallel=layout(model, **ways))
     except InputError:
         return True
     return False
@@ -37,10 +37,10 @@ def refused(model: Any, **ways: int) -> bool:
 
 def figures() -> dict[str, Any]:
     """Every figure anew."""
-    on_16 = memory.memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=16))
-    stages = memory.memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
-    experts = memory.memory(build(MIXTRAL), parallel=layout(build(MIXTRAL), tp=8, ep=2))
-    ranks = memory.memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
+    on_16 = inference.memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=16))
+    stages = inference.memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
+    experts = inference.memory(build(MIXTRAL), parallel=layout(build(MIXTRAL), tp=8, ep=2))
+    ranks = inference.memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
     found = fit.fit(LLAMA_3_8B, capacity=20 * GIB, context=8192, advice=False)
     v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", layout(LLAMA_3_8B))
     return {
@@ -65,8 +65,8 @@ def figures() -> dict[str, Any]:
         "stages": stages.per_device.weights,
         "experts": experts.pieces["weights.experts"],
         "ranks": ranks.per_device.kv,
-        "pass": memory.memory(LLAMA_3_8B, batch=3, context=1000).per_device.activations,
-        "pass of experts": memory.memory(build(MIXTRAL), context=100).per_device.activations,
+        "pass": inference.memory(LLAMA_3_8B, batch=3, context=1000).per_device.activations,
+        "pass of experts": inference.memory(build(MIXTRAL), context=100).per_device.activations,
         "max_context": found.max_context,
         "max_batch": found.max_batch,
     }  # fmt: skip
@@ -101,12 +101,12 @@ RIGHT: dict[str, Any] = {
 }
 
 MUTANTS = [
-    ("gguf", "i < n // 8 or i >=", "i < n // 16 or i >=", "q4_k_m"),
-    ("gguf", "or i >= 7 * n // 8", "", "q4_k_m"),
-    ("gguf", "else Q6_K", "else default", "q4_k_m"),  # the output like the rest
-    ("gguf", "Q5_K if i < n // 16 else Q4_K", "Q4_K", "q3_k_m bits"),
-    ("gguf", "Q4_K if model.heads_per_kv_head >= 4 else Q3_K", "Q3_K", "q2_k bits"),
-    ("weights", "return FP32\n        return gguf", "return BF16\n        return gguf", "q8_0"),  # norms in 16 bits
+    ("mixes", "i < n // 8 or i >=", "i < n // 16 or i >=", "q4_k_m"),
+    ("mixes", "or i >= 7 * n // 8", "", "q4_k_m"),
+    ("mixes", "else Q6_K", "else default", "q4_k_m"),  # the output like the rest
+    ("mixes", "Q5_K if i < n // 16 else Q4_K", "Q4_K", "q3_k_m bits"),
+    ("mixes", "Q4_K if model.heads_per_kv_head >= 4 else Q3_K", "Q3_K", "q2_k bits"),
+    ("weights", "return FP32\n        return mixes", "return BF16\n        return mixes", "q8_0"),  # norms in 16 bits
     ("weights", 'endswith(".k_b")', 'endswith(".none")', "k_b"),
     ("weights", 'component in ("embedding", "output", "router")', 'component in ("embedding", "router")', "nf4"),
     ("weights", 'return component == "experts"', "return True", "mxfp4"),  # attention in 4 bits as well
@@ -127,8 +127,8 @@ MUTANTS = [
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
     ("live", "now[reference.name].last = at", "pass", "pass"),  # nothing is held to its last use
     ("live", "n *= condition.active", "n *= condition.total", "pass of experts"),
-    ("memory", "share.row.total for share in self.shares", "share.row.bytes for share in self.shares", "stages"),
-    ("memory", "within - share.whole.total", "within", "norms on 16"),
+    ("inference", "share.row.total for share in self.shares", "share.row.bytes for share in self.shares", "stages"),
+    ("inference", "within - share.whole.total", "within", "norms on 16"),
     ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_clean_code_is_right() -> None:
 
 @pytest.mark.parametrize(("module", "old", "new", "notices"), MUTANTS, ids=lambda text: text[:40])
 def test_mutant_is_noticed(module: str, old: str, new: str, notices: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = "gptcalc.dtypes" if module == "dtypes" else f"gptcalc.analysis.{module}"
+    place = "gptcalc.dtypes" if module == "dtypes" else f"gptcalc.analysis.memory.{module}"
     mutate(importlib.import_module(place), old, new, monkeypatch)
     try:
         found = figures()

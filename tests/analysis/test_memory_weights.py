@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptcalc.analysis import gguf, weights
-from gptcalc.analysis.sharding import Layout
-from gptcalc.analysis.weights import Weights, total
+from gptcalc.analysis.memory import mixes, weights
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.weights import Weights, total
 from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
@@ -123,7 +123,7 @@ def test_gguf_latent_attention() -> None:
 
 def test_gguf_experts_by_layer() -> None:
     """blk.3.ffn_down_exps and ffn_down_shexp of DeepSeek's 61 layers are Q6_K: 3 < 61/8 (llama.cpp#16379)."""
-    assert gguf.more_bits(3, 61)
+    assert mixes.more_bits(3, 61)
     rows = [s.row for s in Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", Layout()).stage(0)]
     (down,) = [r for r in rows if r.name == "moe.down" and r.type == "q6_k"]
     assert down.bytes == 2940 * 2**20
@@ -148,7 +148,7 @@ def test_gguf_rows_that_blocks_do_not_divide() -> None:
 
 def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[str, str], int]:
     """The types of V and of down projections by going through all layers, as llama.cpp does."""
-    traits = gguf.traits(model)
+    traits = mixes.traits(model)
     layers = [
         [key for mixer in sublayers(block) for key in (["v"] if isinstance(mixer, Attention) else ["down"])]
         for block in model.blocks()
@@ -162,7 +162,7 @@ def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[s
             seen[key] += 1
             if start <= layer < stop:
                 n = values if key == "v" else model.n_layers
-                name = gguf.tensor_type(mix, key, 256, traits, i, n).name
+                name = mixes.tensor_type(mix, key, 256, traits, i, n).name
                 found[key, name] = found.get((key, name), 0) + 1
     return found
 
@@ -170,7 +170,7 @@ def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[s
 @given(
     st.sampled_from(["n*attn+mlp", "2*attn+mlp n*attn+moe", "n*[2*attn+mlp attn+moe]", "3*attn n*[attn+mlp+mlp mlp]",
                      "n*[attn+moe 3*[attn mlp]] 1*attn+mlp", "1*[4*[attn+mlp mlp]] n*attn"]),
-    st.integers(9, 90), st.sampled_from(sorted(gguf.MIXES)), st.data(),
+    st.integers(9, 90), st.sampled_from(sorted(mixes.MIXES)), st.data(),
 )  # fmt: skip
 def test_types_by_layer_are_those_walked(layers: str, n_layers: int, mix: str, data: st.DataObject) -> None:
     model = build({"d": 256, "v": 256, "c": 8, "n_heads": 4, "n_kv_heads": 2, "n_layers": n_layers, "d_ff": 256,
@@ -179,8 +179,8 @@ def test_types_by_layer_are_those_walked(layers: str, n_layers: int, mix: str, d
     stop = data.draw(st.integers(start, n_layers))
     found: dict[tuple[str, str], int] = {}
     for share in Weights(model, mix, Layout()).layers(start, stop):
-        role = gguf.role(share.row.name)
-        if role in gguf.BY_LAYER:
+        role = mixes.role(share.row.name)
+        if role in mixes.BY_LAYER:
             found[role, share.row.type] = found.get((role, share.row.type), 0) + share.row.count
     assert found == walked(model, mix, start, stop)
 

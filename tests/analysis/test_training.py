@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gptcalc.analysis.flops import flops
-from gptcalc.analysis.memory_result import PARTS
-from gptcalc.analysis.optimizer import OPTIMIZERS, named
+from gptcalc.analysis.memory.optimizer import OPTIMIZERS, named
+from gptcalc.analysis.memory.result import PARTS
+from gptcalc.analysis.memory.sharding import Layout, layout
+from gptcalc.analysis.memory.training import Training, training
+from gptcalc.analysis.memory.zero import Offload, Parameter, Plan, Stage, host_planned, states
 from gptcalc.analysis.params import params
-from gptcalc.analysis.sharding import Layout, layout
-from gptcalc.analysis.training import Training, training
-from gptcalc.analysis.zero import Offload, Parameter, Plan, Stage, host_planned, states
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptcalc.analysis.activations import Work, saved_bytes
-from gptcalc.analysis.sharding import Layout
-from gptcalc.analysis.training import training
+from gptcalc.analysis.memory.saved import Work, saved_bytes
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.training import training
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import equations

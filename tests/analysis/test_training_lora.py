@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
-from gptcalc.analysis.sharding import Layout
-from gptcalc.analysis.training import training
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.strategies import documents

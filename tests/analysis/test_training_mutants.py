@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.sharding import Layout
-from gptcalc.analysis.training import training
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.training import training
 from gptcalc.document import build
 from gptcalc.equations.model import remembered
 from tests.mutation import mutate
@@ -84,43 +84,43 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("the mask of scores in 16 bits", "equations.attention", "keep(t,s)\", pairs, saved=1",
      "keep(t,s)\", pairs, saved=2", "closed form"),
     ("a product's input not kept", "equations.norms", "\"i\", \"norm\", saved=2", "\"i\", \"norm\"", "closed form"),
-    ("scores as many as the mask allows", "analysis.activations", "(work.context if _is_of_pairs(what)",
+    ("scores as many as the mask allows", "saved", "(work.context if _is_of_pairs(what)",
      "((work.context + 1) // 2 if _is_of_pairs(what)", "closed form"),
-    ("replicated tensors divided", "analysis.activations", "if work.sequence_parallel and not is_split",
+    ("replicated tensors divided", "saved", "if work.sequence_parallel and not is_split",
      "if not is_split", "closed form on 4"),
-    ("sequence parallelism forgotten", "analysis.activations", "if work.sequence_parallel and not is_split",
+    ("sequence parallelism forgotten", "saved", "if work.sequence_parallel and not is_split",
      "if False", "sequence parallel"),
-    ("split tensors divided twice", "analysis.activations", "if work.sequence_parallel and not is_split",
+    ("split tensors divided twice", "saved", "if work.sequence_parallel and not is_split",
      "if work.sequence_parallel", "sequence parallel"),
-    ("scores kept with flash attention", "analysis.activations", "_is_core(line) and work.attention == \"flash\"",
+    ("scores kept with flash attention", "saved", "_is_core(line) and work.attention == \"flash\"",
      "False", "flash"),
-    ("no log-sum-exp", "analysis.activations", "return line.flash * ", "return 0 * ", "flash"),
-    ("selective recomputation keeps scores", "analysis.activations", "self._replace(core=0) if", "self if",
+    ("no log-sum-exp", "saved", "return line.flash * ", "return 0 * ", "flash"),
+    ("selective recomputation keeps scores", "saved", "self._replace(core=0) if", "self if",
      "selective"),
-    ("full recomputation keeps nothing", "analysis.activations", "return Kept(entering=self.entering)",
+    ("full recomputation keeps nothing", "saved", "return Kept(entering=self.entering)",
      "return Kept()", "full"),
-    ("the output's x forgotten", "analysis.activations",
+    ("the output's x forgotten", "saved",
      "return Kept(entering=work.width * elements(first, x, work), rest=rest)", "return Kept(rest=rest)", "outside"),
-    ("logits in 16 bits", "analysis.activations",
+    ("logits in 16 bits", "saved",
      "width = work.width if line.saved == BF16.block_bytes else line.saved", "width = work.width", "outside"),
-    ("all experts active", "analysis.activations", "line.condition.active", "line.condition.total", "experts"),
-    ("no copies for experts", "analysis.activations", "dispatched = sum(copied_bytes(stage, work))", "dispatched = 0",
+    ("all experts active", "saved", "line.condition.active", "line.condition.total", "experts"),
+    ("no copies for experts", "saved", "dispatched = sum(copied_bytes(stage, work))", "dispatched = 0",
      "experts"),
-    ("one micro-batch in flight", "analysis.training", "most = self.parallel.pp - number", "most = 1", "in flight"),
-    ("states always divided", "analysis.zero", "_share(moments) if zero >= 1", "_share(moments) if zero >= 0",
+    ("one micro-batch in flight", "training", "most = self.parallel.pp - number", "most = 1", "in flight"),
+    ("states always divided", "zero", "_share(moments) if zero >= 1", "_share(moments) if zero >= 0",
      "stage 0"),
-    ("master weights not divided", "analysis.zero", "_share(master) if zero >= 1", "_share(master) if zero > 1",
+    ("master weights not divided", "zero", "_share(master) if zero >= 1", "_share(master) if zero > 1",
      "stage 1"),
-    ("no whole 16-bit gradients in stage 2", "analysis.zero", "kept.gradients + _narrow_gradients(parameters, plan)",
+    ("no whole 16-bit gradients in stage 2", "zero", "kept.gradients + _narrow_gradients(parameters, plan)",
      "kept.gradients", "stage 2"),
-    ("no largest layer in stage 3", "analysis.zero", "kept.weights + weights", "kept.weights", "stage 3"),
-    ("gradients stay when offloaded", "analysis.zero", "if plan.zero >= 2:", "if plan.zero > 2:", "offload"),
-    ("a master copy of fp32 weights", "analysis.optimizer", "self.master and width < FP32.block_bytes", "self.master",
+    ("no largest layer in stage 3", "zero", "kept.weights + weights", "kept.weights", "stage 3"),
+    ("gradients stay when offloaded", "zero", "if plan.zero >= 2:", "if plan.zero > 2:", "offload"),
+    ("a master copy of fp32 weights", "optimizer", "self.master and width < FP32.block_bytes", "self.master",
      "fp32"),
-    ("rows times columns", "analysis.optimizer", "(rows + columns)", "(rows * columns)", "adafactor"),
-    ("fused matrices as three", "analysis.lora", "target.split(\"+\")", "[target.split(\"+\")[0]]", "adapters"),
-    ("adapters in 16 bits", "analysis.lora", "FP32.block_bytes * prod(up)", "2 * prod(up)", "adapters in fp32"),
-    ("experts divided over all ranks", "analysis.training", "if not experts:", "if True:", "ranks of experts"),
+    ("rows times columns", "optimizer", "(rows + columns)", "(rows * columns)", "adafactor"),
+    ("fused matrices as three", "lora", "target.split(\"+\")", "[target.split(\"+\")[0]]", "adapters"),
+    ("adapters in 16 bits", "lora", "FP32.block_bytes * prod(up)", "2 * prod(up)", "adapters in fp32"),
+    ("experts divided over all ranks", "training", "if not experts:", "if True:", "ranks of experts"),
 ]  # fmt: skip
 
 
@@ -140,6 +140,7 @@ def test_clean_code_gives_the_figure(name: str) -> None:
 @pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
 def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
     find, expected = FIGURES[name]
+    place = module if "." in module else f"analysis.memory.{module}"
     with pytest.MonkeyPatch.context() as patch:
-        mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
+        mutate(importlib.import_module(f"gptcalc.{place}"), old, new, patch)
         assert find() != expected, f"{error}: {name} does not notice"

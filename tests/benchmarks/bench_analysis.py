@@ -11,8 +11,8 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.equations.model import remembered
 from gptcalc.sources import load

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
-from gptcalc.analysis.ledger import why_flops, why_kv, why_params
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
+from gptcalc.analysis.why import why_flops, why_kv, why_params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import Entries, Pairs, Workload, equations

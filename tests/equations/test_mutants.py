@@ -9,7 +9,8 @@ import importlib
 
 import pytest
 
-from gptcalc.analysis import cache, flops, params
+from gptcalc.analysis import flops, params
+from gptcalc.analysis.memory import cache
 from gptcalc.document import build
 from gptcalc.equations.model import remembered
 from gptcalc.sources import load
@@ -156,7 +157,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "window ignored in the cache",
-        "analysis.engines",
+        "analysis.memory.engines",
         "return context if self.limit is None else min(context, self.limit)",
         "return context",
         "gpt-oss-20b cache at 131072",

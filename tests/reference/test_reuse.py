@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.cache import kv
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.test_validate import agrees

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.cache import kv
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.cache import KVCache, kv
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import KVCache, kv
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build

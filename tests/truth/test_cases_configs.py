@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.cache import kv
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.sources.huggingface import read
 from tests.configs import DEEPSEEK_V3, MIXTRAL_8X7B, llama_like, model

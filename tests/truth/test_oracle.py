@@ -9,8 +9,8 @@ from math import prod
 
 import pytest
 
-from gptcalc.analysis.cache import kv
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture, CompressedAttention, Experts, LatentAttention, sublayers
 from gptcalc.sources.huggingface import read, tensor_names

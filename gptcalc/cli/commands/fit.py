@@ -79,7 +79,7 @@ def command(
     lora: Lora = None,
 ) -> Answer:
     """Does it fit? Exit status 0 yes, 1 no; the largest batch and context that do."""
-    from gptcalc.analysis.sharding import over
+    from gptcalc.analysis.memory.sharding import over
     from gptcalc.sources import load
 
     training = training or phase == "train"
@@ -98,11 +98,11 @@ def command(
         "capacity": room.bytes, "utilization": room.share, "context": context, "parallel": parallel,
     }  # fmt: skip
     if training:
-        from gptcalc.analysis.fit_training import fit_training
+        from gptcalc.analysis.memory.fit_training import fit_training
 
         found = fit_training(architecture, batch=batch, **where, **how)
     else:
-        from gptcalc.analysis.fit import fit
+        from gptcalc.analysis.memory.fit import fit
 
         found = fit(architecture, batch=batch or 1, **where, **how)
     return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)

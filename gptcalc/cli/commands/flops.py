@@ -25,8 +25,8 @@ def command(
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
     found = flops(loaded.architecture, batch=batch, context=context, phase=phase, pairs=pairs, mla=mla, logits=logits)
     if why is not None:
-        from gptcalc.analysis.ledger import why_flops
+        from gptcalc.analysis.why import why_flops
 
         ledger = why_flops(loaded.architecture, found, why)
-        return Answer(ledger, show("ledger", ledger, loaded.document), warnings)
+        return Answer(ledger, show("why", ledger, loaded.document), warnings)
     return Answer(found, show("flops", found), warnings)

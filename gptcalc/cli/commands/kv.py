@@ -20,7 +20,7 @@ def command(
     why: Why = None,
 ) -> Answer:
     """KV-cache (and recurrent-state) memory."""
-    from gptcalc.analysis.cache import kv
+    from gptcalc.analysis.memory.cache import kv
     from gptcalc.sources import load
 
     loaded = load(model, settings)
@@ -30,8 +30,8 @@ def command(
         engine=engine, mla_cache=mla_cache, prefill_chunk=prefill_chunk,
     )  # fmt: skip
     if why is not None:
-        from gptcalc.analysis.ledger import why_kv
+        from gptcalc.analysis.why import why_kv
 
         ledger = why_kv(loaded.architecture, found, why)
-        return Answer(ledger, show("ledger", ledger, loaded.document), warnings)
+        return Answer(ledger, show("why", ledger, loaded.document), warnings)
     return Answer(found, show("kv", found), warnings)

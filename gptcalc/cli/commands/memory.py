@@ -68,7 +68,7 @@ def command(
     lora: Lora = None,
 ) -> Answer:
     """What a device must hold, in inference or in --training."""
-    from gptcalc.analysis.sharding import layout
+    from gptcalc.analysis.memory.sharding import layout
     from gptcalc.sources import load
 
     training = training or phase == "train"
@@ -83,11 +83,11 @@ def command(
     warnings = (*loaded.notes, *context_warnings(architecture, context))
     parallel = layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp)
     if training:
-        from gptcalc.analysis.training import training as train
+        from gptcalc.analysis.memory.training import training as train
 
         step = train(architecture, batch=batch, context=context, parallel=parallel, **how)
         return Answer(step, show("memory", step), warnings)
-    from gptcalc.analysis.memory import memory
+    from gptcalc.analysis.memory.inference import memory
 
     found = memory(architecture, batch=batch or 1, context=context, parallel=parallel, **how)
     return Answer(found, show("memory", found), warnings)

@@ -26,10 +26,10 @@ def command(
         return _counted(model)
     loaded = load(model, settings)
     if why is not None:
-        from gptcalc.analysis.ledger import why_params
+        from gptcalc.analysis.why import why_params
 
         ledger = why_params(loaded.architecture, why)
-        return Answer(ledger, show("ledger", ledger, loaded.document), loaded.notes)
+        return Answer(ledger, show("why", ledger, loaded.document), loaded.notes)
     from gptcalc.analysis.params import params
 
     found = params(loaded.architecture)

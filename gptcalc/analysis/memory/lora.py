@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import NamedTuple
 
-from gptcalc.analysis.weights import Share
-from gptcalc.analysis.zero import Parameter
+from gptcalc.analysis.memory.weights import Share
+from gptcalc.analysis.memory.zero import Parameter
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError, printable
 

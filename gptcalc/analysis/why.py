@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from gptcalc.analysis import params as parameters
-from gptcalc.analysis.cache import CacheGroup, KVCache, types, whole
 from gptcalc.analysis.flops import Flops, convention
+from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
 from gptcalc.architecture import Architecture
 from gptcalc.equations import PAST, Chosen, Entries, Line, Pairs, Stage, Workload, equations
 from gptcalc.equations.language import Completed, Condition

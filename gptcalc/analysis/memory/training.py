@@ -10,14 +10,14 @@ from collections import Counter
 from copy import copy
 from typing import NamedTuple
 
-from gptcalc.analysis import lora as low_rank
-from gptcalc.analysis import optimizer as optimizers
-from gptcalc.analysis.activations import Attention, Kept, Recompute, Work, kept
-from gptcalc.analysis.memory_result import PARTS, Device, Memory, Replicated, added
-from gptcalc.analysis.optimizer import GradientType
-from gptcalc.analysis.sharding import Layout, blocks_between, stage_ranges
-from gptcalc.analysis.weights import Share, Weights
-from gptcalc.analysis.zero import Offload, Parameter, Plan, Stage, States, host_planned, largest_layer, states
+from gptcalc.analysis.memory import lora as low_rank
+from gptcalc.analysis.memory import optimizer as optimizers
+from gptcalc.analysis.memory.optimizer import GradientType
+from gptcalc.analysis.memory.result import PARTS, Device, Memory, Replicated, added
+from gptcalc.analysis.memory.saved import Attention, Kept, Recompute, Work, kept
+from gptcalc.analysis.memory.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.memory.weights import Share, Weights
+from gptcalc.analysis.memory.zero import Offload, Parameter, Plan, Stage, States, host_planned, largest_layer, states
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations

@@ -8,10 +8,10 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from gptcalc.analysis import gguf
-from gptcalc.analysis.memory_result import Tensors
+from gptcalc.analysis.memory import mixes
+from gptcalc.analysis.memory.result import Tensors
+from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, ledger
-from gptcalc.analysis.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.architecture import Architecture, Block
 from gptcalc.dtypes import FORMATS, FP32, DType, Format, unknown, weight_format
 from gptcalc.equations import Equations, Index, equations
@@ -31,7 +31,7 @@ class Share(NamedTuple):
 
 def names() -> list[str]:
     """Every name that --dtype knows, without the groups of int4."""
-    return [*FORMATS, *gguf.MIXES]
+    return [*FORMATS, *mixes.MIXES]
 
 
 def checked(dtype: str) -> str:
@@ -40,7 +40,7 @@ def checked(dtype: str) -> str:
     if found is not None:
         return found.name
     word = {"gguf-f16": "f16", "bf16-gguf": "gguf-bf16"}.get(dtype.lower(), dtype.lower())
-    if word not in gguf.MIXES:
+    if word not in mixes.MIXES:
         raise unknown(dtype, names())
     return word
 
@@ -74,17 +74,17 @@ class Weights:
         self.format = weight_format(self.dtype)
 
     @cached_property
-    def traits(self) -> gguf.Traits:
-        return gguf.traits(self.architecture)
+    def traits(self) -> mixes.Traits:
+        return mixes.traits(self.architecture)
 
     @cached_property
-    def places(self) -> list[gguf.Progression]:
+    def places(self) -> list[mixes.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
         keys = {
-            block: [k for e in own if _is_matrix(e) and gguf.role(k := e.tensor.weight.key) in gguf.BY_LAYER]
+            block: [k for e in own if _is_matrix(e) and mixes.role(k := e.tensor.weight.key) in mixes.BY_LAYER]
             for block, own in self.of_block.items()
         }
-        return gguf.progressions(self.architecture, keys, self.traits)
+        return mixes.progressions(self.architecture, keys, self.traits)
 
     def stage(self, number: int) -> list[Share]:
         """What each device of a pipeline stage holds: its layers; the embedding first, the output last."""
@@ -116,11 +116,11 @@ class Weights:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
         found: dict[tuple[Block, str], dict[tuple[int, int], int]] = {}
         first: dict[tuple[str, DType], tuple[int, int]] = {}
-        values = sum(place.times for place in self.places if gguf.role(place.key) == "v")
+        values = sum(place.times for place in self.places if mixes.role(place.key) == "v")
         for place in self.places:
-            role = gguf.role(place.key)
+            role = mixes.role(place.key)
             n = values if role == "v" else self.traits.n_layers
-            for type_, i, times in gguf.kinds(self.dtype, place, place.between(start, stop), n, self.traits):
+            for type_, i, times in mixes.kinds(self.dtype, place, place.between(start, stop), n, self.traits):
                 where = first.setdefault((role, type_), (i, n))
                 counts = found.setdefault((place.block, place.key), {})
                 counts[where] = counts.get(where, 0) + times
@@ -163,11 +163,11 @@ class Weights:
         return entry.tensor.shape[-1] > 1
 
     def _gguf_type(self, entry: Entry, row: int, i: int, n: int) -> DType:
-        role = gguf.role(entry.tensor.weight.key)
+        role = mixes.role(entry.tensor.weight.key)
         matrix = _is_matrix(entry) and entry.tensor.shape[-1] > 1
         if not matrix and role != "embedding":
             return FP32
-        return gguf.tensor_type(self.dtype, role, row, self.traits, i, n)
+        return mixes.tensor_type(self.dtype, role, row, self.traits, i, n)
 
     def _check_blocks(self, entry: Entry, whole: dict[str, int], mine: dict[str, int]) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import copy
 from typing import Literal, NamedTuple
 
-from gptcalc.analysis.cache import pools, types
-from gptcalc.analysis.engines import Engine, Pool, chunk_of, held
-from gptcalc.analysis.live import NOTHING, Moment, moments, widest
-from gptcalc.analysis.memory_result import Device, Memory, Replicated, Tensors, added
+from gptcalc.analysis.memory.cache import pools, types
+from gptcalc.analysis.memory.engines import Engine, Pool, chunk_of, held
+from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
+from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
+from gptcalc.analysis.memory.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import COMPONENTS
-from gptcalc.analysis.sharding import Layout, blocks_between, stage_ranges
-from gptcalc.analysis.weights import Share, Weights
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.analysis.engines import Engine, Held, Pool, held
-from gptcalc.analysis.sharding import Layout, local
+from gptcalc.analysis.memory.engines import Engine, Held, Pool, held
+from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import DType, dtype
 from gptcalc.equations import PAST, Entries, Equations, Line, equations

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gptcalc import units
-from gptcalc.analysis.ledger import Ledger
+from gptcalc.analysis.why import Ledger
 from gptcalc.report.table import Column, Table, View
 
 ROWS = (

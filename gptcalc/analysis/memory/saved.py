@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import Literal, NamedTuple
 
-from gptcalc.analysis.lora import LoRA, is_adapted
-from gptcalc.analysis.sharding import Layout, local
+from gptcalc.analysis.memory.lora import LoRA, is_adapted
+from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.dtypes import BF16
 from gptcalc.equations import PAST, Chosen, Line, Stage
 from gptcalc.equations.language import Reference

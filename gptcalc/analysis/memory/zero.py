@@ -23,7 +23,7 @@ from fractions import Fraction
 from math import prod
 from typing import Literal, NamedTuple
 
-from gptcalc.analysis.optimizer import GradientType, Optimizer, Shape
+from gptcalc.analysis.memory.optimizer import GradientType, Optimizer, Shape
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.gguf import MIXES
-from gptcalc.analysis.memory import Inference
-from gptcalc.analysis.memory_result import Device
-from gptcalc.analysis.sharding import Layout, layout
+from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.mixes import MIXES
+from gptcalc.analysis.memory.result import Device
+from gptcalc.analysis.memory.sharding import Layout, layout
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import FORMATS
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
-    from gptcalc.analysis.training import Training
+    from gptcalc.analysis.memory.training import Training
 
 #: beyond this nothing grows any more: the answer is "any"
 UNBOUNDED = 2**160

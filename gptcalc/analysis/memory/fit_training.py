@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gptcalc.analysis.fit import Asked, Fit, answer, less_work, more_devices, usable
-from gptcalc.analysis.sharding import Layout
-from gptcalc.analysis.training import Training
+from gptcalc.analysis.memory.fit import Asked, Fit, answer, less_work, more_devices, usable
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.training import Training
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError
 
