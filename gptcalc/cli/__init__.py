@@ -21,7 +21,7 @@ NAME = "gptcalc"
 #: the order of --help; a command that is not named here comes behind
 ORDER = (
     "params", "kv", "flops", "memory", "fit", "time", "compare", "diff", "sweep",
-    "presets", "show", "explain", "trace", "validate", "check",
+    "presets", "devices", "show", "explain", "trace", "validate", "check",
 )  # fmt: skip
 
 #: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from gptcalc import units
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, printable
 from gptcalc.sources import text
 
 
@@ -23,15 +25,33 @@ class DeviceModel(Struct, frozen=True):
     peak: dict[str, int]  # FLOP/s by the type of the operands, dense
     source: str
     memory_source: str
+    smi: str | None = None  # the name that the driver's tool prints
     unverified: str | None = None
+
+
+class Asked(NamedTuple):
+    """Devices as they are asked for: 4xa100-80gb is four of a kind. number None: not said."""
+
+    model: DeviceModel
+    number: int | None
 
 
 def path() -> str:
     return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "devices.yaml")
 
 
-def _read() -> dict[str, Any]:
-    return text.mapping(text.parse_yaml(text.read(path())))
+def _read() -> dict[str, Mapping[str, Any]]:
+    """Every device's entry by its full name; one with several sizes of memory stands there once for each."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, entry in text.mapping(text.parse_yaml(text.read(path()))).items():
+        sizes = entry.get("sizes")
+        if sizes is None:
+            found[name] = entry
+            continue
+        for size, memory in sizes.items():
+            title = f"{entry['title']} {size.removesuffix('gb')} GB (unified memory)"
+            found[f"{name}-{size}"] = {**entry, "memory": memory, "title": title}
+    return found
 
 
 def names() -> list[str]:
@@ -39,20 +59,77 @@ def names() -> list[str]:
     return list(_read())
 
 
+def models() -> list[DeviceModel]:
+    """Every device, as the file lists them."""
+    return [_model(name, entry) for name, entry in _read().items()]
+
+
+COUNTED = re.compile(r"(\d{1,6})\s*[x×*]\s*(.+)")
+
+
+def asked(word: str) -> Asked:
+    """What --device says: a name, how the driver's tool prints it, or so many of them (4xa100-80gb)."""
+    counted = COUNTED.fullmatch(word.strip().lower())
+    if counted is None:
+        return Asked(device(word), None)
+    if int(counted[1]) < 1:
+        raise InputError(f"--device: {printable(word)!r} is no device at all", "write 4xa100-80gb", "usage")
+    return Asked(device(counted[2]), int(counted[1]))
+
+
 def device(name: str) -> DeviceModel:
-    """The device of this name; InputError where there is none."""
+    """The device of this name, in any case; InputError where there is none, or where it names several."""
     known = _read()
-    entry = known.get(name.lower())
-    if entry is None:
-        hint = did_you_mean(name.lower(), known) or "there are " + ", ".join(known)
-        raise InputError(f"--device: no device {printable(name)!r}", hint, "usage")
+    word = _plain(name)
+    if word in known:
+        return _model(word, known[word])
+    spelled = {_plain(smi): key for key, entry in known.items() if (smi := entry.get("smi")) is not None}
+    spelled |= {short: key for smi, key in list(spelled.items()) if (short := _bare(smi)) not in known}
+    if word in spelled:
+        return _model(spelled[word], known[spelled[word]])
+    raise _no_device(name, [key for key in known if key.startswith(f"{word}-")], known)
+
+
+def _no_device(name: str, kinds: list[str], known: Iterable[str]) -> InputError:
+    """Which one is meant is asked, never guessed: another generation would be another answer."""
+    if kinds:
+        return InputError(
+            f"--device: {printable(name)!r} is sold in several forms", "say which: " + ", ".join(kinds), "usage"
+        )
+    word = _plain(name)
+    swapped = [key for key in known if sorted(key) == sorted(word)]  # two characters the wrong way round
+    if swapped:
+        return InputError(f"--device: no device {printable(name)!r}", f"did you mean {swapped[0]}?", "usage")
+    same = _family(word, known)
+    hint = "there are " + ", ".join(same) if same else "gptcalc devices lists them all"
+    return InputError(f"--device: no device {printable(name)!r}", hint, "usage")
+
+
+def _family(word: str, known: Iterable[str]) -> list[str]:
+    """Names that begin with the same word where that isn't a model number: rtx-4099 is of the rtx cards."""
+    first = word.split("-")[0]
+    return [key for key in known if key.split("-")[0] == first] if first.isalpha() and len(first) > 1 else []
+
+
+def _plain(name: str) -> str:
+    """Lower case, words joined by hyphens."""
+    return re.sub(r"[\s_-]+", "-", name.strip().lower())
+
+
+def _bare(smi: str) -> str:
+    """A driver's name without the maker."""
+    return re.sub(r"^(nvidia-geforce|nvidia|amd-instinct|tesla)-", "", smi)
+
+
+def _model(name: str, entry: Mapping[str, Any]) -> DeviceModel:
     return DeviceModel(
-        name=name.lower(),
+        name=name,
         title=entry["title"],
         memory=units.size(entry["memory"]),
         bandwidth=units.size(entry["bandwidth"]),
         peak={kind: int(Fraction(str(rate)) * 10**12) for kind, rate in entry["peak"].items()},
         source=entry["source"],
         memory_source=entry["memory_source"],
+        smi=entry.get("smi"),
         unverified=entry.get("unverified"),
     )
