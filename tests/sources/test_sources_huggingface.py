@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mlp, sublayers
 from gptcalc.document import build, expression
 from gptcalc.errors import InputError
+from gptcalc.sources import huggingface
 from gptcalc.sources.huggingface import READERS, read, tensor_names
 from gptcalc.sources.huggingface import pattern as patterns
+from gptcalc.sources.huggingface.families import FAMILIES
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from gptcalc.validate import expected_tensors
 from tests.golden_models import FOLDER, NAMES
@@ -260,6 +264,15 @@ def test_a_missing_type_is_that_of_the_class() -> None:
 @pytest.mark.parametrize(("model_type", "why"), [("mamba2", "recurrent"), ("bert", "decoder-only"), ("t5", "decoder")])
 def test_what_is_not_read_says_why(model_type: str, why: str) -> None:
     assert why in refusal({"model_type": model_type})
+
+
+def test_each_file_of_readers_has_the_types_that_the_table_gives_it() -> None:
+    found = {}
+    for file in Path(huggingface.__file__).parent.glob("*.py"):
+        module = import_module(f"gptcalc.sources.huggingface.{file.stem}")
+        if file.stem not in ("__init__", "families") and hasattr(module, "READERS"):
+            found[file.stem] = sorted(module.READERS)
+    assert found == {family: sorted(types.split()) for family, types in FAMILIES.items()}
 
 
 def test_no_type_is_both_read_and_refused() -> None:

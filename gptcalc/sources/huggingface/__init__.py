@@ -8,31 +8,11 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface import (
-    deepseek,
-    gemma,
-    gpt,
-    hub,
-    inkling,
-    llama,
-    minimax,
-    mixtures,
-    muse,
-    olmo,
-    qwen,
-    routed,
-    vendors,
-)
+from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.minimal import minimal
-from gptcalc.sources.huggingface.reader import Fields, Reader, shown
+from gptcalc.sources.huggingface.reader import Fields, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
-
-READERS: dict[str, Reader] = {
-    model_type: reader
-    for family in (llama, mixtures, qwen, gemma, gpt, deepseek, olmo, vendors, routed, hub, muse, minimax, inkling)
-    for model_type, reader in family.READERS.items()
-}
 
 
 class Reading(NamedTuple):

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gptcalc.errors import InputError
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import (
     SEARCHED,
     Fields,
     Hole,
+    Reader,
     activation,
     flag,
     number,
@@ -23,6 +24,7 @@ from gptcalc.sources.huggingface.reader import (
 )
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
+from gptcalc.sources.huggingface.windows import TYPES
 
 #: norms in front of and behind each sublayer
 SANDWICH_NAMES = in_layers(
@@ -75,8 +77,6 @@ GEMMA3 = GEMMA2.but(
         },
     },
 )
-
-# --- Gemma 4: wider heads in the full layers, keys and values reused by the last layers, per-layer embeddings ---------
 
 
 def of_full_layers(name: str, flat: str) -> Hole:
@@ -135,6 +135,7 @@ PER_LAYER_EMBEDDING = when(
         "activation": activation("hidden_activation", gated=False),
     },
 )
+
 PER_LAYER_NAMES = {
     "ple.token": "model.embed_tokens_per_layer",
     "ple.projection": "model.per_layer_model_projection",
@@ -148,7 +149,9 @@ PER_LAYER_NAMES = {
         },
     ),
 }
+
 REUSE = {"like": "attn", "kv": {"from": "attn"}}
+
 LOCAL_REUSE = {"like": "local", "kv": {"from": "local"}}
 
 GEMMA4 = GEMMA.but(
@@ -221,8 +224,6 @@ GEMMA4 = GEMMA.but(
         ),
     },
 )
-
-# --- Gemma 3n: several streams, a learned residual beside attention, sparse activations, MLPs of several widths -------
 
 TYPED_3N = listed("layer_types", TYPES, every(5, "attn", "local"))
 
@@ -310,7 +311,7 @@ GEMMA3N = GEMMA3.but(
 
 VAULTGEMMA = GEMMA2.but(document={"norm_at": "pre"}, names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}))
 
-READERS = {
+READERS: dict[str, Reader] = {
     "gemma": GEMMA,
     "gemma2": GEMMA2,
     "gemma3_text": GEMMA3,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.deepseek import DENSE_OR_SPARSE
+from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, EXPERT_NAMES
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
 from gptcalc.sources.huggingface.pattern import first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, number, optional, size
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, size
 from gptcalc.sources.huggingface.tensors import Held, bare, in_layers
 
 _kernel = size("conv_kernel_size", "sconv_kernel_size")
@@ -138,4 +137,6 @@ INKLING = LLAMA.but(
     },
 )  # fmt: skip
 
-READERS = {"inkling_text": INKLING}
+READERS: dict[str, Reader] = {
+    "inkling_text": INKLING,
+}

@@ -5,16 +5,57 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gptcalc.sources.huggingface.deepseek import DENSE_OR_SPARSE
+from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, own_experts
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.mixtures import own_experts
+from gptcalc.sources.huggingface.mistral import MIXTRAL
 from gptcalc.sources.huggingface.pattern import FULL, flagged, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, number, optional, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, Held, bare, in_layers
 
+
+def switched_modules(fields: Fields) -> int | None:
+    """Multi-token-prediction modules, where use_mtp switches them on."""
+    modules = fields.size("num_mtp_modules", least=0)
+    layers = fields.size("mtp_transformer_layers", least=0)
+    if not fields.flag("use_mtp"):
+        return None
+    if layers not in (None, 1):
+        raise fields.unsupported("mtp_transformer_layers", f"modules of {layers} layers are not understood")
+    return modules
+
+
+MINIMAX_M2 = MIXTRAL.but(
+    document={
+        "rope": rope(fraction=None, channels="rotary_dim"),
+        "attn": {"qk_norm": "full"},
+        "moe": {
+            "n_experts": size("num_local_experts", "num_experts"),
+            "top_k": size("num_experts_per_tok"),
+            "router": "sigmoid",
+            "selection_bias": True,
+        },
+        "mtp": Hole(switched_modules),
+    },
+    only={
+        "use_qk_norm": True,
+        "qk_norm_type": "per_layer",
+        "use_routing_bias": True,
+        "shared_intermediate_size": 0,
+        "scoring_func": "sigmoid",
+    },
+    irrelevant=("attn_type_list", "layernorm_full_attention_alpha", "layernorm_linear_attention_alpha",
+                "layernorm_mlp_alpha", "partial_rotary_factor"),
+    names=in_layers(PREFIX, {"moe.selection_bias": (bare("block_sparse_moe.e_score_correction_bias"),
+                                                    bare("mlp.e_score_correction_bias"))}),
+)  # fmt: skip
+
+# --- MiniMax-M3 -------------------------------------------------------------------------------------------------------
+
+
 #: the object that says how attention is sparse; later configs have the same fields flat, under other names
 SPARSE = "sparse_attention_config"
+
 CHOOSING = f"{SPARSE}.sparse_attention_freq"
 
 
@@ -38,6 +79,7 @@ def block_indexer(fields: Fields) -> dict[str, Any]:
 
 #: as transformers stores them: gate and up together
 _dense = Held("mlp.gate_up_proj", parts=GATE_UP)
+
 _shared = Held("mlp.shared_experts.gate_up_proj", parts=(("moe.shared.gate", 1), ("moe.shared.up", 1)))
 
 MINIMAX_M3 = replace(
@@ -110,4 +152,8 @@ MINIMAX_M3 = replace(
     nested=(SPARSE,),
 )  # fmt: skip
 
-READERS = {"minimax_m3": MINIMAX_M3, "minimax_m3_vl_text": MINIMAX_M3}
+READERS: dict[str, Reader] = {
+    "minimax_m2": MINIMAX_M2,
+    "minimax_m3": MINIMAX_M3,
+    "minimax_m3_vl_text": MINIMAX_M3,
+}

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.errors import InputError
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
-from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
+from gptcalc.sources.huggingface.experts import EXPERT_NAMES
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import Units, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, activation, number, rmsnorm, sites, size
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, number, rmsnorm, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, in_layers
+from gptcalc.sources.huggingface.windows import TYPES
 
 
 def last_and_every_fourth_before(_: Fields, n: int) -> Sequence[str]:
@@ -76,6 +77,7 @@ MUSE_GLIMMER = LLAMA.but(
 )
 
 _mixed = {"temperature": number("residual_gate_temperature")}
+
 _behind = rmsnorm("post_norm_eps", offset=1, weight_at="input")
 
 MUSE_SPARK = MUSE_GLIMMER.but(
@@ -124,4 +126,7 @@ MUSE_SPARK = MUSE_GLIMMER.but(
     },
 )
 
-READERS = {"muse_glimmer_text": MUSE_GLIMMER, "muse_spark_text": MUSE_SPARK}
+READERS: dict[str, Reader] = {
+    "muse_glimmer_text": MUSE_GLIMMER,
+    "muse_spark_text": MUSE_SPARK,
+}

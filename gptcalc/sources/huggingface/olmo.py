@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, TYPES
-from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES
+from gptcalc.sources.huggingface.experts import EXPERT_NAMES
+from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA
 from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
-from gptcalc.sources.huggingface.reader import flag, number, sites, size
+from gptcalc.sources.huggingface.reader import Reader, flag, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.windows import TYPES
 
 OLMO = LLAMA.but(
     document={
@@ -56,4 +57,10 @@ OLMOE = LLAMA.but(
 
 FLEX_OLMO = OLMO2.but(document={"layers": "n*attn+moe", "moe": _experts}, names=EXPERT_NAMES)
 
-READERS = {"olmo": OLMO, "olmo2": OLMO2, "olmo3": OLMO3, "olmoe": OLMOE, "flex_olmo": FLEX_OLMO}
+READERS: dict[str, Reader] = {
+    "olmo": OLMO,
+    "olmo2": OLMO2,
+    "olmo3": OLMO3,
+    "olmoe": OLMOE,
+    "flex_olmo": FLEX_OLMO,
+}

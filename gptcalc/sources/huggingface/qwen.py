@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.llama import LLAMA, PREFIX, TYPES
-from gptcalc.sources.huggingface.mixtures import EXPERT_NAMES, shared_experts
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, flag, sites, size, when
-from gptcalc.sources.huggingface.tensors import in_layers
-
-
-def upper_layers(fields: Fields, n: int) -> Sequence[str]:
-    """A window, where the config switches it on, in the layers from max_window_layers on."""
-    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
-    start = fields.size("max_window_layers", least=0)
-    return ["local" if local and start is not None and i >= start else "attn" for i in range(n)]
-
+from gptcalc.sources.huggingface.reader import (
+    Fields,
+    Hole,
+    Reader,
+    flag,
+    number,
+    optional,
+    preferred,
+    sites,
+    size,
+    when,
+)
+from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
+from gptcalc.sources.huggingface.windows import TYPES, upper_layers
 
 MIXERS = listed("layer_types", TYPES, upper_layers)
 
@@ -79,9 +85,56 @@ QWEN2_MOE = QWEN2.but(
 )
 
 _inside = {"tie_word_embeddings": False}  # where the larger model says nothing
+
 _vl = QWEN2.but(defaults=_inside)
 
-READERS = {
+# --- Qwen 1 -----------------------------------------------------------------------------------------------------------
+
+
+def half_width(fields: Fields) -> int:
+    """The config gives the width of gate and up projection together."""
+    both = fields.needed("intermediate_size")
+    if both % 2:
+        raise InputError(f"{fields.within}intermediate_size = {both}: expected an even number, for two projections")
+    return both // 2
+
+
+QWEN1 = LLAMA.but(
+    document={
+        "c": preferred("max_position_embeddings", "seq_length"),
+        "d_head": optional("kv_channels"),
+        "d_ff": Hole(half_width),
+        "layers": "n*attn+mlp",
+        "rope": rope("rotary_emb_base", fraction="rotary_pct"),
+        "norm": {"kind": "rmsnorm", "eps": number("layer_norm_epsilon", "rms_norm_eps")},
+        "mlp": "swiglu",
+        "bias": "qkv",
+    },
+    defaults={"layer_norm_epsilon": 1e-6, "tie_word_embeddings": False, "rotary_emb_base": 10000},
+    only={"no_bias": True, "scale_attn_weights": True, "hidden_act": "silu"},
+    irrelevant=("rope_theta", "onnx_safe", "params_dtype", "apply_residual_connection_post_layernorm",
+                "pos_emb", "n_inner", "n_head", "n_layer", "n_embd", "n_positions", "ffn_hidden_size",
+                "padded_vocab_size", "rope_scaling"),
+    names={
+        "embedding.token": "transformer.wte",
+        **in_layers(
+            "transformer.h.{l}.",
+            {
+                "attn.norm": "ln_1",
+                **fused("attn.c_attn", QKV),
+                "attn.out": "attn.c_proj",
+                "mlp.norm": "ln_2",
+                "mlp.gate": "mlp.w2",
+                "mlp.up": "mlp.w1",
+                "mlp.down": "mlp.c_proj",
+            },
+        ),
+        "final_norm": "transformer.ln_f",
+    },
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {
+    "qwen": QWEN1,
     "qwen2_vl": _vl.but(like="qwen2_vl_text"),
     "qwen2_vl_text": _vl,
     "qwen2_5_vl": _vl.but(like="qwen2_5_vl_text"),

@@ -1,0 +1,64 @@
+"""ERNIE 4.5, dense and with experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
+from gptcalc.sources.huggingface.pattern import stack
+from gptcalc.sources.huggingface.reader import Fields, Reader, optional, size, when
+from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.tensors import bare, in_layers
+
+ERNIE = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": when("use_bias", ["attn", "mlp"])})
+
+
+def ernie_layers(fields: Fields, n: int) -> Sequence[str]:
+    """Experts in every moe_layer_interval-th layer from a first to a last one."""
+    begin = fields.size("moe_layer_start_index", least=0) or 0
+    end = fields.size("moe_layer_end_index", least=-1)
+    last = n - 1 if end in (None, -1) else end
+    step = fields.size("moe_layer_interval") or 1
+    return ["moe" if (i + 1) % step == 0 and begin <= i <= last else "mlp" for i in range(n)]
+
+
+ERNIE_MOE = ERNIE.but(
+    document={
+        "layers": stack("attn", ernie_layers),
+        "bias": when("use_bias", ["attn", "mlp", "head"]),
+        "moe": {
+            "n_experts": size("moe_num_experts", "num_experts"),
+            "top_k": size("moe_k", "num_experts_per_tok"),
+            "d_ff": size("moe_intermediate_size"),
+            "n_shared": optional("moe_num_shared_experts", least=0),
+            "selection_bias": True,
+            "bias": when("use_bias", ["shared"]),
+        },
+    },
+    irrelevant=(
+        "moe_norm_min",
+        "moe_capacity",
+        "moe_gate",
+        "moe_use_aux_free",
+        "moe_multimodal_dispatch_use_allgather",
+    ),
+    names={
+        **EXPERT_NAMES,
+        **in_layers(
+            PREFIX,
+            {
+                **shared_experts("mlp.shared_experts"),
+                "moe.selection_bias": (
+                    bare("mlp.moe_statics.e_score_correction_bias"),
+                    bare("mlp.gate.moe_statics.e_score_correction_bias"),
+                ),
+            },
+        ),
+    },
+)
+
+READERS: dict[str, Reader] = {
+    "ernie4_5": ERNIE,
+    "ernie4_5_moe": ERNIE_MOE,
+}

@@ -1,0 +1,89 @@
+"""Which file reads which model_type: one file a vendor, of which a config loads its own alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from gptcalc.sources.huggingface.reader import Reader
+
+#: file -> the types that it reads
+FAMILIES = {
+    "afmoe": "afmoe",
+    "arcee": "arcee apertus jais2",
+    "axk": "axk1",
+    "baichuan": "baichuan",
+    "bailing": "bailing_moe bailing_moe_v2",
+    "beam": "beam",
+    "bitnet": "bitnet",
+    "bloom": "bloom",
+    "cohere": "cohere cohere2",
+    "deepseek": "deepseek deepseek_v2 deepseek_v3 kimi_k2 deepseek_v32",
+    "deepseek_v4": "deepseek_v4",
+    "dots": "dots1",
+    "ernie": "ernie4_5 ernie4_5_moe",
+    "exaone": "exaone exaone4 exaone_moe",
+    "falcon": "falcon RefinedWebModel RefinedWeb",
+    "gemma": "gemma gemma2 gemma3_text gemma3n_text gemma4_text vaultgemma",
+    "glm": "glm glm4 glm4_moe glm4v_moe_text chatglm glm_moe_dsa glm4_moe_lite",
+    "gpt2": "gpt2 openai-gpt",
+    "gpt_neo": "gpt_neo gptj codegen gpt_neox",
+    "gpt_oss": "gpt_oss",
+    "granite": "granite granitemoe granitemoeshared granite_swa",
+    "grok": "grok-1 grok-2",
+    "helium": "helium",
+    "hunyuan": "hunyuan_v1_dense hunyuan_v1_moe hy_v3 hunyuan",
+    "inkling": "inkling_text",
+    "internlm": "internlm internlm2 internlm3",
+    "jetmoe": "jetmoe",
+    "kolibri": "kolibri1",
+    "laguna": "laguna",
+    "llama": "Yi llama cwm iquestcoder",
+    "llama4": "llama4_text",
+    "longcat": "longcat_flash",
+    "mellum": "mellum",
+    "mimo": "mimo_v2_flash mimo",
+    "minicpm": "minicpm minicpm3",
+    "minimax": "minimax_m2 minimax_m3 minimax_m3_vl_text",
+    "mistral": "mixtral mistral4 mistral_large4_text mistral ministral ministral3",
+    "mosaic": "dbrx mpt",
+    "muse": "muse_glimmer_text muse_spark_text",
+    "nemotron": "nemotron-nas nemotron",
+    "olmo": "olmo olmo2 olmo3 olmoe flex_olmo",
+    "opt": "opt",
+    "orion": "orion",
+    "persimmon": "persimmon",
+    "phi": "phimoe phi phi3",
+    "qwen": "qwen qwen2 qwen2_moe qwen3 qwen3_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text qwen2_5_omni_text"
+    " qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text",
+    "sarvam": "sarvam_moe sarvam_mla",
+    "seed": "seed_oss",
+    "smollm": "smollm3",
+    "solar": "solar_open",
+    "stablelm": "stablelm stablelm_epoch",
+    "starcoder": "gpt_bigcode starcoder2",
+    "step": "step3_text step3p5 step3p7",
+    "youtu": "youtu",
+}
+
+_HOMES = {model_type: family for family, types in FAMILIES.items() for model_type in types.split()}
+
+
+class _Readers(Mapping[str, Reader]):
+    """model_type -> its reader, imported when it is asked for."""
+
+    def __getitem__(self, model_type: str) -> Reader:
+        readers: dict[str, Reader] = import_module(f"gptcalc.sources.huggingface.{_HOMES[model_type]}").READERS
+        return readers[model_type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+    def __contains__(self, model_type: object) -> bool:
+        return model_type in _HOMES
+
+
+READERS: Mapping[str, Reader] = _Readers()

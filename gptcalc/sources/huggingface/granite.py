@@ -1,0 +1,81 @@
+"""Granite: factors of embeddings, residuals, scores and logits; mixtures; windows with sinks."""
+
+from __future__ import annotations
+
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, sites, size
+from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Held, bare, fused, in_layers
+from gptcalc.sources.huggingface.windows import TYPES, of_kind
+
+
+def inverse(name: str) -> Hole:
+    """A field that divides where the document multiplies."""
+
+    def read(fields: Fields) -> float | None:
+        value = fields.number(name)
+        return 1 / value if value else None
+
+    return Hole(read)
+
+
+GRANITE = LLAMA.but(
+    document={
+        "embedding": {"scale": number("embedding_multiplier")},
+        "residual_scale": number("residual_multiplier"),
+        "logit_scale": inverse("logits_scaling"),
+        "attn": {"scale": number("attention_multiplier")},
+    }
+)
+
+_granite_inputs = (
+    Held("block_sparse_moe.input_linear", parts=EXPERTS_GATE_UP),
+    bare("block_sparse_moe.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+)
+
+GRANITEMOE = GRANITE.but(
+    document={
+        "layers": "n*attn+moe",
+        "bias": sites(attn="attention_bias"),
+        "moe": {
+            "n_experts": size("num_local_experts"),
+            "top_k": size("num_experts_per_tok"),
+            "router": "topk_softmax",
+            "d_shared": optional("shared_intermediate_size", least=0),
+        },
+    },
+    names=in_layers(
+        PREFIX,
+        {
+            "moe.norm": "post_attention_layernorm",
+            "moe.router": ("block_sparse_moe.router.layer", "block_sparse_moe.router"),
+            "moe.gate": _granite_inputs,
+            "moe.up": _granite_inputs,
+            "moe.down": ("block_sparse_moe.output_linear", bare("block_sparse_moe.experts.down_proj")),
+            **fused("shared_mlp.input_linear", (("moe.shared.gate", 1), ("moe.shared.up", 1))),
+            "moe.shared.down": "shared_mlp.output_linear",
+        },
+    ),
+)
+
+GRANITE_SWA = GRANITE.but(
+    document={
+        "layers": stack(listed("layer_types", TYPES, every(4, "attn", "local", offset=0)), "mlp"),
+        "rope": rope(of_kind("layer_rope_theta", FULL)),
+        "attn": {"scale": number("attention_multiplier"), "sinks": True},
+        "local": {
+            "like": "attn",
+            "window": size("sliding_window"),
+            "rope": rope(of_kind("layer_rope_theta", SLIDING), layer_type=SLIDING),
+        },
+    },
+    names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
+)
+
+READERS: dict[str, Reader] = {
+    "granite": GRANITE,
+    "granitemoe": GRANITEMOE,
+    "granitemoeshared": GRANITEMOE,
+    "granite_swa": GRANITE_SWA,
+}

@@ -1,0 +1,52 @@
+"""Fragments of layers with windows: which layers have one, and what differs there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
+from gptcalc.sources.huggingface.reader import Fields, Hole, size
+
+#: layer_types -> sections
+TYPES = {FULL: "attn", SLIDING: "local"}
+
+
+def windows(fields: Fields) -> str:
+    """Positions of the full layers: none where others have a window."""
+    return "none" if fields.size("sliding_window") else "rope"
+
+
+def all_if_windowed(fields: Fields, n: int) -> Sequence[str]:
+    """Windows in all layers where the config has one."""
+    return ["local" if fields.size("sliding_window") else "attn"] * n
+
+
+#: Mistral with windows in some layers
+WINDOWS_IN_PLACES = {
+    "layers": stack(listed("layer_types", TYPES, all_if_windowed), "mlp"),
+    "local": {"like": "attn", "window": size("sliding_window")},
+}
+
+
+def upper_layers(fields: Fields, n: int) -> Sequence[str]:
+    """A window, where the config switches it on, in the layers from max_window_layers on."""
+    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
+    start = fields.size("max_window_layers", least=0)
+    return ["local" if local and start is not None and i >= start else "attn" for i in range(n)]
+
+
+def of_kind(name: str, layer_type: str) -> Hole:
+    """A number, or a list with one for each layer, of which the layers of one kind must agree."""
+
+    def read(fields: Fields) -> Any:
+        value = fields.get(name)
+        if not isinstance(value, list):
+            return fields.number(name)
+        kinds = fields.items("layer_types") or [FULL] * len(value)
+        own = [x for x, kind in zip(value, kinds, strict=False) if kind == layer_type]
+        if any(x != own[0] for x in own):
+            raise fields.unsupported(name, f"{layer_type} layers that differ are not understood")
+        return own[0] if own else None
+
+    return Hole(read)
