@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from gptcalc.architecture.base import Count, Strict
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.base import Count, Few, Strict
+from gptcalc.architecture.norms import ModelNorm
+from gptcalc.errors import InputError
 
 
 class AltUp(Strict, frozen=True, kw_only=True):
@@ -18,7 +15,12 @@ class AltUp(Strict, frozen=True, kw_only=True):
     per-layer embedding enters all streams but the first.
     """
 
-    n: Annotated[int, Meta(ge=2, le=64)]
+    n: Few
     active: Count = 0
     scale: bool = False  # learned factors of the active stream where the per-layer embedding's gate reads it
-    norm: Norm | None = None  # of the router; default: the model's
+    norm: ModelNorm  # of the router
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.active >= self.n:
+            raise InputError(f"altup.active: there is no stream {self.active} among {self.n}; they are numbered from 0")

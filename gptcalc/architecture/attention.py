@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture.base import Kernel, Positive, Size, Strict
-from gptcalc.architecture.norms import Norm, OutNorm, QKNorm
-from gptcalc.architecture.rope import Rope, Temperature
+from gptcalc.architecture.norms import ModelNorm, Norm, OutNorm, QKNorm
+from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
 from gptcalc.architecture.sublayer import KV, Sublayer
+from gptcalc.errors import InputError
 
 AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
 
@@ -38,7 +39,7 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
     block: Size
     top_k: Size
     local: Size = 1
-    norm: Norm = Norm()  # of the index queries and keys; default: the model's
+    norm: ModelNorm  # of the index queries and keys
 
 
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
@@ -74,3 +75,71 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     index: BlockIndexer | None = None
     relative: RelativeBias | None = None
     kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.section
+        if self.n_heads % self.n_kv_heads:
+            raise InputError(f"{name}: n_heads = {self.n_heads} is not a multiple of n_kv_heads = {self.n_kv_heads}")
+        if self.window is not None and self.chunk is not None:
+            raise InputError(f"{name}: window and chunk exclude each other")
+        if self.qk_norm is not None and self.qk_norm.at_read and not self.qk_norm.after_rope:
+            raise InputError(f"{name}.qk_norm.at_read: cached keys are rotated, so after_rope must be true")
+        if self.gate_bias and self.gate is None:
+            raise InputError(f"{name}.gate_bias: there is no gate")
+        if self.log_length == 1:
+            raise InputError(f"{name}.log_length: expected at least 2, found 1")
+        if self.k_eq_v and self.d_v != self.d_head:
+            raise InputError(f"{name}.k_eq_v: d_v = {self.d_v} differs from d_head = {self.d_head}")
+        if self.kv_conv is not None and (self.kv is not None or self.k_eq_v):
+            raise InputError(f"{name}.kv_conv: needs keys and values of its own")
+        if self.rope is not None:
+            check_rotation(name, self.rope, self.d_head)
+        if self.experts is not None:
+            self._check_experts(self.experts)
+        if self.relative is not None:
+            given = {"experts": self.experts, "index": self.index, "softcap": self.softcap}
+            self._refuse("relative", {key: value is not None for key, value in given.items()})
+        if self.index is not None:
+            self._check_index(self.index)
+
+    def _refuse(self, what: str, others: dict[str, bool]) -> None:
+        for key, used in others.items():
+            if used:
+                raise InputError(f"{self.section}.{what}: not defined with {key}")
+
+    def _check_index(self, index: BlockIndexer) -> None:
+        """Blocks are chosen among the whole past."""
+        name = f"{self.section}.index"
+        if index.local >= index.top_k:
+            raise InputError(f"{name}: top_k = {index.top_k} blocks leave no choice beside local = {index.local}")
+        turned = 0 if self.rope is None else rotated(self.rope, self.d_head)
+        if turned > index.d:
+            raise InputError(f"{name}.d: {index.d} channels, of which {turned} would be rotated")
+        others = {
+            "window": self.window is not None,
+            "chunk": self.chunk is not None,
+            "kv": self.kv is not None,
+            "experts": self.experts is not None,
+            "qk_norm.at_read": self.qk_norm is not None and self.qk_norm.at_read,
+            "position: alibi": self.position == "alibi",
+            "rope.scaling: proportional": self.rope is not None and isinstance(self.rope.scaling, Proportional),
+        }
+        self._refuse("index", others)
+
+    def _check_experts(self, experts: AttentionExperts) -> None:
+        """The heads of all chosen experts stand side by side, so nothing may be of one head alone."""
+        if experts.top_k > experts.n_experts:
+            name = f"{self.section}.experts"
+            raise InputError(f"{name}: top_k = {experts.top_k} exceeds n_experts = {experts.n_experts}")
+        if "q" in self.bias:
+            raise InputError(f"{self.section}.bias: q has no bias where attn.experts choose the query projection")
+        others = {
+            "q_rank": self.q_rank is not None,
+            "qk_norm": self.qk_norm is not None and self.qk_norm.over != "head",
+            "sinks": self.sinks,
+            "gate": self.gate is not None,
+            "out_norm": self.out_norm is not None,
+            "position: alibi": self.position == "alibi",
+        }
+        self._refuse("experts", others)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from gptcalc.architecture.base import Size, Strict
-from gptcalc.architecture.norms import Norm
-from gptcalc.architecture.rope import Rope
+from gptcalc.architecture.base import Several, Size, Strict
+from gptcalc.architecture.norms import BareNorm, ModelNorm
+from gptcalc.architecture.rope import Rope, check_rotation, rotated
 from gptcalc.architecture.sublayer import Sublayer
+from gptcalc.errors import InputError
 
 
 class EntryIndexer(Strict, frozen=True, kw_only=True):
@@ -26,7 +23,7 @@ class Compression(Strict, frozen=True, kw_only=True):
     overlap: an entry takes in the tokens of the entry before, too, which a second half of the projections is for.
     """
 
-    every: Annotated[int, Meta(ge=2, le=1_000_000_000)]
+    every: Several
     overlap: bool = False
     index: EntryIndexer | None = None
 
@@ -46,6 +43,19 @@ class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attent
     out_rank: Size  # what each group of heads is projected to
     window: Size
     rope: Rope | None = None
-    latent_norm: Norm = Norm(eps=1e-6)
+    latent_norm: ModelNorm  # of the latent, of the entries, and of the bottleneck of the queries
+    q_norm: BareNorm  # of every head's query
     sinks: bool = False
     compress: Compression | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.section
+        if self.n_heads % self.n_groups:
+            raise InputError(f"{name}: n_heads = {self.n_heads} is not a multiple of n_groups = {self.n_groups}")
+        if self.rope is None:
+            return
+        check_rotation(name, self.rope, self.d_head)
+        turned, index = rotated(self.rope, self.d_head), self.compress.index if self.compress is not None else None
+        if index is not None and index.d < turned:
+            raise InputError(f"{name}.compress.index.d: {index.d} channels, of which {turned} are to turn (rope)")

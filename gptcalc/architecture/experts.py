@@ -8,6 +8,7 @@ from gptcalc.architecture.base import Count, Positive, Size, Strict
 from gptcalc.architecture.mlp import ActivationName, ClampAt
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
+from gptcalc.errors import InputError
 
 ExpertSite: TypeAlias = Literal["gate", "up", "down", "router", "shared"]
 
@@ -52,3 +53,50 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     router_logit_scale: float = 1.0
     router_softcap: Positive | None = None
     jitter: float = 0.01  # sparsemixer's threshold
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.section
+        if self.latent_norm is not None and self.d_latent is None:
+            raise InputError(f"{name}.latent_norm: the experts work at full width (d_latent)")
+        if self.shared_clamp is not None and not self.n_shared:
+            raise InputError(f"{name}.shared_clamp: there is no shared expert (n_shared)")
+        choices = self.n_experts + self.n_identity
+        if self.top_k > choices:
+            raise InputError(f"{name}: top_k = {self.top_k} exceeds n_experts = {choices}")
+        if self.hash and (self.selection_bias or self.groups is not None or self.n_identity):
+            which = "selection_bias" if self.selection_bias else "groups" if self.groups is not None else "n_identity"
+            raise InputError(f"{name}.hash: the table chooses the experts, so {which} would be ignored")
+        if self.hash and self.router == "sparsemixer":
+            raise InputError(f"{name}.hash: not defined for router 'sparsemixer', which weighs what it chooses itself")
+        if self.shared_sink:
+            self._check_sink()
+        if self.shared_gate and not self.n_shared:
+            raise InputError(f"{name}.shared_gate: there is no shared expert (n_shared)")
+        if self.groups is not None:
+            self._check_groups(self.groups, choices)
+
+    def _check_sink(self) -> None:
+        name = f"{self.section}.shared_sink"
+        if self.router != "sigmoid" or not self.normalize:
+            raise InputError(f"{name}: needs router: sigmoid and normalize: true")
+        if not self.n_shared or self.d_shared % self.n_shared:
+            raise InputError(f"{name}: needs shared experts (n_shared), equally wide")
+        others = {
+            "shared_gate": self.shared_gate,
+            "n_identity": self.n_identity,
+            "hash": self.hash,
+            "router_scale": self.router_scale,
+        }
+        for key, used in others.items():
+            if used:
+                raise InputError(f"{name}: not defined with {key}")
+
+    def _check_groups(self, groups: ExpertGroups, choices: int) -> None:
+        name = f"{self.section}.groups"
+        if choices % groups.n:
+            raise InputError(f"{name}.n: {groups.n} groups do not divide {choices} experts")
+        if groups.top_k > groups.n:
+            raise InputError(f"{name}: top_k = {groups.top_k} exceeds n = {groups.n}")
+        if groups.top_k * (choices // groups.n) < self.top_k:
+            raise InputError(f"{name}: {groups.top_k} groups hold fewer than top_k = {self.top_k} experts")

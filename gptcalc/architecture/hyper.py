@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from gptcalc.architecture.base import Positive, Size, Strict
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.base import Few, Positive, Size, Strict
+from gptcalc.architecture.norms import BareNorm
 
 
 class Streams(Strict, frozen=True, kw_only=True):
@@ -16,7 +12,7 @@ class Streams(Strict, frozen=True, kw_only=True):
     doubly stochastic. Before the final norm they are joined once more.
     """
 
-    n: Annotated[int, Meta(ge=2, le=1_000)]
+    n: Few
     iterations: Size = 20
     eps: Positive = 1e-6
-    norm: Norm | None = None  # of the streams as the weights see them; default: the model's, without a weight
+    norm: BareNorm  # of the streams as the weights see them

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture.base import Count, Positive, Size, Strict
-from gptcalc.architecture.norms import Norm
-from gptcalc.architecture.rope import Rope, Temperature
+from gptcalc.architecture.norms import ModelNorm, Norm
+from gptcalc.architecture.rope import Rope, Temperature, Yarn, check_rotation
 from gptcalc.architecture.sublayer import KV, Sublayer
+from gptcalc.errors import InputError
 
 LatentSite: TypeAlias = Literal["q_a", "q_b", "kv_a", "kv_b", "out"]
 
@@ -24,6 +26,7 @@ class Indexer(Strict, frozen=True, kw_only=True):
     shared: bool = False
     pairing: Literal["half", "adjacent"] = "half"
     q_norm: Norm | None = None
+    k_norm: Norm = Norm(kind="layernorm", eps=1e-6)
     ssmax: bool = False  # as in LatentAttention, with weights of its own
 
 
@@ -39,7 +42,7 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     bias: tuple[LatentSite, ...] = ()
     position: Literal["rope", "none"] = "rope"
     rope: Rope | None = None
-    latent_norm: Norm = Norm(eps=1e-6)
+    latent_norm: ModelNorm  # of the latent, and of the bottleneck of the queries
     scale: Positive | None = None  # default 1/√(d_nope + d_rope)
     q_scale: float = 1.0  # factors of the normed latents (LongCat)
     kv_scale: float = 1.0
@@ -48,3 +51,23 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     temperature: Temperature | None = None
     ssmax: bool = False  # queries times s·ln(position + 1) + b, learned for every head (Mistral Large 4)
     kv: KV | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.section
+        if self.rope is not None:
+            check_rotation(name, self.rope, self.d_rope)
+        if self.q_rank is None and "q_a" in self.bias:
+            raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
+        if self.index is not None and (self.q_rank is None) == (self.index.q_norm is None):
+            raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of the scores; a YaRN with `mscale_all_dim` sharpens them by queries and keys (DeepSeek-V2)."""
+        if self.scale is not None:
+            return self.scale
+        scaling = self.rope.scaling if self.rope is not None else None
+        mscale = scaling.mscale_all_dim if isinstance(scaling, Yarn) else None
+        sharpening = scaling.sharpening(mscale) ** 2 if isinstance(scaling, Yarn) and mscale else 1.0
+        return sharpening / math.sqrt(self.d_nope + self.d_rope)

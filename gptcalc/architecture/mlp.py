@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from msgspec import Meta
-
-from gptcalc.architecture.base import Positive, Size
+from gptcalc.architecture.base import Positive, Quantile, Size
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -54,4 +52,4 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     clamp_at: ClampAt = "input"
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     out_scale: bool = False  # one learned factor of the output
-    sparsity: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
+    sparsity: Quantile = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)

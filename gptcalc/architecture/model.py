@@ -13,7 +13,7 @@ from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.mlp import ActivationName, Mlp
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.rope import rotated
 
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts
@@ -86,7 +86,7 @@ class PerLayerEmbedding(Strict, frozen=True, kw_only=True):
     v: Size
     d: Size
     activation: ActivationName = "gelu_tanh"
-    norm: Norm | None = None  # default: the model's
+    norm: ModelNorm
 
 
 class Dropout(Strict, frozen=True, kw_only=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from gptcalc.architecture.base import Positive, Strict
@@ -23,10 +24,16 @@ class Norm(Strict, frozen=True, kw_only=True):
     weight_at: Literal["output", "input"] = "output"  # the weight multiplies what comes out or what goes in
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.bias is None:
             force_setattr(self, "bias", self.kind == "layernorm" and self.weight)
         if self.bias and not self.weight:
             raise ValueError("a norm without weights has no bias")
+
+
+#: what a document's norms are where it doesn't say: the model's norm, or that without its weight
+ModelNorm: TypeAlias = Annotated[Norm, Meta(extra={"default": "model"})]
+BareNorm: TypeAlias = Annotated[Norm, Meta(extra={"default": "bare"})]
 
 
 class QKNorm(Norm, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+import math
+from typing import Literal, TypeAlias
 
-from msgspec import Meta
-
-from gptcalc.architecture.base import Positive, Size, Strict
+from gptcalc.architecture.base import Fraction, Positive, Size, Strict
+from gptcalc.errors import InputError
 
 
 class Linear(Strict, tag_field="kind", tag="linear", frozen=True, kw_only=True):
@@ -39,6 +39,10 @@ class Yarn(Strict, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True
+
+    def sharpening(self, mscale: float) -> float:
+        """1 + 0.1 · mscale · ln(factor): how much larger scores become, by way of queries and keys each."""
+        return 0.1 * mscale * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
 
 
 class Llama3(Strict, tag_field="kind", tag="llama3", frozen=True, kw_only=True):
@@ -73,7 +77,7 @@ class Rope(Strict, frozen=True, kw_only=True):
     """Rotary positions: `fraction` of the head's channels turn, paired by halves or with their neighbour."""
 
     theta: Positive = 10000.0
-    fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    fraction: Fraction = 1.0
     channels: Size | None = None  # rotated channels; default ⌊fraction · d_head⌋
     pairing: Literal["half", "adjacent"] = "half"
     scaling: Scaling | None = None
@@ -93,3 +97,18 @@ class Temperature(Strict, frozen=True, kw_only=True):
     scale: float
     shift: Literal[0, 1] = 1
     form: Literal["log", "power", "beyond"] = "log"
+
+
+def check_rotation(place: str, rope: Rope, width: int) -> None:
+    """What a rotation of so wide a head must be."""
+    channels = rotated(rope, width)
+    if channels % 2 or not 0 < channels <= width:
+        raise InputError(f"{place}.rope: {channels} rotated channels of {width}; must be even, from 2 to {width}")
+    if isinstance(rope.scaling, Proportional) and width % 2:
+        raise InputError(f"{place}.rope.scaling: proportional pairs all channels, {width} are odd")
+    if isinstance(rope.scaling, (NTK, Dynamic)) and channels == 2:
+        raise InputError(f"{place}.rope.scaling: {channels} rotated channels are too few for r / (r − 2)")
+    if isinstance(rope.scaling, LongRope):
+        for key, factors in (("short", rope.scaling.short), ("long", rope.scaling.long)):
+            if len(factors) != channels // 2:
+                raise InputError(f"{place}.rope.scaling.{key}: {len(factors)} factors for {channels // 2} frequencies")

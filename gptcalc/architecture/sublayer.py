@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 from msgspec import field
 
 from gptcalc.architecture.base import Kernel, Positive, Size, Strict
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.norms import ModelNorm, Norm
+from gptcalc.errors import InputError
 
 NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
 
@@ -25,7 +26,7 @@ class LowRankResidual(Strict, frozen=True, kw_only=True):
     what the sublayer reads and A·B has this rank (Gemma 3n)."""
 
     rank: Size
-    norm: Norm = Norm()  # default: the model's
+    norm: ModelNorm
 
 
 class Sublayer(Strict, frozen=True, kw_only=True):
@@ -42,6 +43,15 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     residual_gate: ResidualGate | None = None
     laurel: LowRankResidual | None = None
     conv: Kernel | None = None  # the output plus its causal convolution, channel by channel, over so many tokens
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.post_norm is not None and self.norm_at == "pre":
+            raise InputError(f"{self.section}.post_norm: norm_at is 'pre', so there is no norm behind")
+        if self.residual_gate is not None and self.norm_at == "post":
+            raise InputError(f"{self.section}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
+        if self.residual_gate is not None and self.laurel is not None:
+            raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
 
     @property
     def norm_behind(self) -> Norm | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from gptcalc.architecture import Architecture
 from gptcalc.document.builder import Builder
-from gptcalc.document.decoding import typed
 from gptcalc.document.keys import ABOUT, ABOUT_ORDER, CORE, KINDS, Document
 from gptcalc.errors import InputError, did_you_mean, printable
 
@@ -30,8 +29,7 @@ def build(document: Mapping[str, Any]) -> Architecture:
         if key not in CORE:
             known = [*CORE, *KINDS, *ABOUT]
             raise InputError(f"unknown key {printable(str(key))!r}", did_you_mean(str(key), known), "unknown")
-    doc = typed(keys, Document, "")
-    return Builder(doc, sections).architecture()
+    return Builder(keys, sections).architecture()
 
 
 def _is_section(key: str, value: Mapping[str, Any]) -> bool:

@@ -27,35 +27,24 @@ from gptcalc.architecture import (
     Proportional,
     Repeat,
     Rope,
-    Streams,
     pairs_turned,
     sublayers,
 )
 from gptcalc.document import expression
-from gptcalc.document.constraints import (
-    check_altup,
-    check_attention,
-    check_averaged,
-    check_compressed,
-    check_experts,
-    check_parallel,
-    check_reuse,
-    check_rope,
-    check_streams,
-    check_sublayer,
-)
+from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
 from gptcalc.document.decoding import typed
-from gptcalc.document.keys import ALL_BIASES, KINDS, Document, MTPKeys
+from gptcalc.document.fields import with_norms
+from gptcalc.document.keys import ALL_BIASES, KINDS, Document, MTPKeys, NormKeys
 from gptcalc.errors import InputError, did_you_mean, printable
 
 
 class Builder:
     """Resolves one document. Holds the top-level keys, the sections and the blocks made so far."""
 
-    def __init__(self, doc: Document, sections: Mapping[str, Mapping[str, Any]]) -> None:
-        self.doc = doc
+    def __init__(self, keys: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]) -> None:
+        self.norm = _model_norm(keys)
+        self.doc: Document = typed(with_norms(keys, Document, self.norm), Document, "")
         self.sections = sections
-        self.norm = Norm(kind=doc.norm) if isinstance(doc.norm, str) else doc.norm
         self.resolved: dict[str, Mixer] = {}
         self.blocks: dict[expression.BlockNames, Block] = {}
         self.seen: set[str] = set()
@@ -75,7 +64,6 @@ class Builder:
         self.check_top_level()
         width = doc.embedding.width or doc.d
         learned = doc.position == "learned"
-        ple, altup = doc.per_layer_embedding, doc.altup
         rows = (doc.embedding.rows or doc.c) if learned else 0
         if learned and rows < doc.c + doc.embedding.offset:
             raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
@@ -103,22 +91,16 @@ class Builder:
                 width=width,
             ),
             mtp=mtp,
-            per_layer_embedding=ple if ple is None or ple.norm is not None else replace(ple, norm=self.norm),
+            per_layer_embedding=doc.per_layer_embedding,
             layer_scalar=doc.layer_scalar,
-            streams=self.streams(),
-            altup=altup if altup is None or altup.norm is not None else replace(altup, norm=self.norm),
+            streams=doc.streams,
+            altup=doc.altup,
             learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
         )
         check_streams(built)
         return built
-
-    def streams(self) -> Streams | None:
-        own = self.doc.streams
-        if own is None or own.norm is not None:
-            return own
-        return replace(own, norm=replace(self.norm, weight=False, bias=False, offset=0))
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""
@@ -270,8 +252,6 @@ class Builder:
         out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
         if norm is not None:
             out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
-        if isinstance(keys.get("laurel"), Mapping):
-            keys["laurel"] = {"norm": msgspec.to_builtins(self.norm), **keys["laurel"]}
         return out | keys
 
     def attention(self, name: str, keys: dict[str, Any]) -> Attention:
@@ -292,10 +272,7 @@ class Builder:
             keys["qk_norm"] = {"over": keys["qk_norm"]}
         if isinstance(keys.get("qk_norm"), Mapping):
             keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
-        if isinstance(keys.get("index"), Mapping):
-            keys["index"] = {"norm": msgspec.to_builtins(self.norm), **keys["index"]}
-        mixer: Attention = typed(keys, Attention, name)
-        check_attention(name, mixer)
+        mixer: Attention = typed(with_norms(keys, Attention, self.norm), Attention, name)
         return mixer
 
     def positions(self, name: str, keys: dict[str, Any], known: tuple[str, ...]) -> None:
@@ -329,15 +306,7 @@ class Builder:
         self.positions(name, keys, ("rope",))
         sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
-        keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
-        mixer: LatentAttention = typed(keys, LatentAttention, name)
-        check_sublayer(name, mixer)
-        if mixer.rope is not None:
-            check_rope(name, mixer.rope, mixer.d_rope)
-        if mixer.q_rank is None and {"q_a"} & set(mixer.bias):
-            raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
-        if mixer.index is not None and (mixer.q_rank is None) == (mixer.index.q_norm is None):
-            raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
+        mixer: LatentAttention = typed(with_norms(keys, LatentAttention, self.norm), LatentAttention, name)
         return mixer
 
     def compressed(self, name: str, keys: dict[str, Any]) -> CompressedAttention:
@@ -348,9 +317,7 @@ class Builder:
             keys.setdefault("rope", self.doc.rope or Rope())
         if keys.get("compress") == "none":
             keys["compress"] = None
-        keys.setdefault("latent_norm", msgspec.to_builtins(self.norm))
-        mixer: CompressedAttention = typed(keys, CompressedAttention, name)
-        check_compressed(name, mixer)
+        mixer: CompressedAttention = typed(with_norms(keys, CompressedAttention, self.norm), CompressedAttention, name)
         return mixer
 
     def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:
@@ -363,8 +330,7 @@ class Builder:
             keys["d_ff"] = 4 * self.doc.d
         default = ("gate", "up", "down") if "mlp" in self.biases() else ()
         keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ())
-        mixer: Mlp = typed(keys, Mlp, name)
-        check_sublayer(name, mixer)
+        mixer: Mlp = typed(with_norms(keys, Mlp, self.norm), Mlp, name)
         return mixer
 
     def experts(self, name: str, keys: dict[str, Any]) -> Experts:
@@ -376,13 +342,19 @@ class Builder:
         top = self.biases()
         default = (("gate", "up", "down") if "experts" in top else ()) + (("router",) if "router" in top else ())
         keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ("router", "shared"))
-        mixer: Experts = typed(keys, Experts, name)
-        if mixer.d_shared == 0 and mixer.n_shared:
-            mixer = replace(mixer, d_shared=mixer.n_shared * mixer.d_ff)
-        elif mixer.d_shared and not mixer.n_shared:
-            mixer = replace(mixer, n_shared=1)
-        check_experts(name, mixer)
+        n_shared, d_shared = keys.get("n_shared", 0), keys.get("d_shared", 0)
+        if d_shared and not n_shared:
+            keys["n_shared"] = 1
+        elif n_shared and not d_shared and isinstance(n_shared, int) and isinstance(keys["d_ff"], int):
+            keys["d_shared"] = n_shared * keys["d_ff"]
+        mixer: Experts = typed(with_norms(keys, Experts, self.norm), Experts, name)
         return mixer
+
+
+def _model_norm(keys: Mapping[str, Any]) -> Norm:
+    """The norm that all are like of which a document says nothing."""
+    given: NormKeys = typed({key: keys[key] for key in keys if key == "norm"}, NormKeys, "")
+    return Norm(kind=given.norm) if isinstance(given.norm, str) else given.norm
 
 
 def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:

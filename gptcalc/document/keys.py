@@ -38,6 +38,12 @@ Bias: TypeAlias = Literal["q", "k", "v", "out", "qkv", "mlp", "experts", "router
 ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
 
 
+class NormKeys(Strict, frozen=True, kw_only=True):
+    """The one key that other keys' defaults depend on: the model's norm, or its kind alone."""
+
+    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+
+
 class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     width: Size | None = None
     scale: float | Literal["sqrt(d)"] = 1.0

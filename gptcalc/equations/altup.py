@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gptcalc.architecture import AltUp, Norm
+from gptcalc.architecture import AltUp
 from gptcalc.equations.language import Index, Lines, Wanted
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -46,7 +46,7 @@ def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
 
 def _router(lines: Lines, a: AltUp) -> None:
     """ρ: one number a stream, from the active one."""
-    norm_line(lines, a.norm or Norm(), "ν[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
+    norm_line(lines, a.norm, "ν[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
     lines.sum("ρ[t,m] = Σ_i ν[t,i]·W_R[i,m]", saved=2, W_R="router")
     lines.pointwise("ρ[t,m] = tanh(ρ[t,m]/d)", saved=2)
 

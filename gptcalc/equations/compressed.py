@@ -7,7 +7,7 @@ projections (two halves where entries overlap), k over the tokens that an entry 
 
 from __future__ import annotations
 
-from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer, Norm, rotated
+from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer, rotated
 from gptcalc.equations.language import LOG_SUM_EXP, Completed, Entries, Index, Lines, Pairs
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -70,7 +70,7 @@ def _queries(lines: Lines, a: CompressedAttention) -> None:
     lines.sum("c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]", saved=2, W_DQ="q_a")
     norm_line(lines, a.latent_norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
     lines.sum("q[t,g,r,a] = Σ_m c_Q[t,m]·W_UQ[m,g,r,a]", saved=2, W_UQ="q_b")
-    norm_line(lines, Norm(weight=False), "q[t,g,r,a]", "q[t,g,r,a]", "a", "q_norm", saved=2)
+    norm_line(lines, a.q_norm, "q[t,g,r,a]", "q[t,g,r,a]", "a", "q_norm", saved=2)
     _rotate(lines, a, "q[t,g,r,a]", "t")
 
 

@@ -5,7 +5,7 @@ What joins, spreads and mixes them is read off the streams of the same token: ξ
 
 from __future__ import annotations
 
-from gptcalc.architecture import Norm, Streams
+from gptcalc.architecture import Streams
 from gptcalc.equations.language import Condition, Index, Lines, Wanted
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -47,6 +47,5 @@ def end(lines: Lines, s: Streams) -> None:
 
 
 def _coefficients(lines: Lines, s: Streams, q: str, condition: Condition | None = None) -> None:
-    norm = s.norm or Norm(weight=False)
-    norm_line(lines, norm, "ν_X[t,n,i]", "X[t,n,i]", "n,i", "norm", saved=2, condition=condition)
+    norm_line(lines, s.norm, "ν_X[t,n,i]", "X[t,n,i]", "n,i", "norm", saved=2, condition=condition)
     lines.sum(f"ξ[t,{q}] = Σ_{{n,i}} ν_X[t,n,i]·W_X[n,i,{q}]", condition, 2, W_X="mix")

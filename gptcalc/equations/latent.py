@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gptcalc.architecture import Indexer, LatentAttention, Norm
+from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention import growth
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Pairs, plus
 from gptcalc.equations.norms import norm_line
@@ -142,7 +142,7 @@ def _indexer(lines: Lines, a: LatentAttention, index: Indexer) -> None:
         text = "q_I[t,j,x] = q_I[t,j,x]·(s_I[j]·ln(t + 1) + b_I[j])"
         lines.pointwise(text, saved=2, s_I="index.ssmax.scale", b_I="index.ssmax.bias")
     lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")
-    norm_line(lines, Norm(kind="layernorm", bias=True), "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
+    norm_line(lines, index.k_norm, "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
     if a.position == "rope":
         lines.pointwise("q_I[t,j,x] = rotate(q_I[t,j,x], t)")
         lines.pointwise("k_I[t,x] = rotate(k_I[t,x], t)")

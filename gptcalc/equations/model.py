@@ -18,7 +18,6 @@ from gptcalc.architecture import (
     LatentAttention,
     Mixer,
     Mlp,
-    Norm,
     Part,
     Streams,
     Sublayer,
@@ -181,7 +180,7 @@ class _Model:
         beyond = " (0 beyond the table)" if ple.v < self.model.v else ""
         other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t{beyond}", E_L="token")
         other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L="projection")
-        norm_line(other, ple.norm or Norm(), "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
+        norm_line(other, ple.norm, "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
         other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
 
     def output(self) -> list[Line]:
@@ -252,7 +251,7 @@ class _Model:
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
             part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
-            norm_line(part, ple.norm or Norm(), "y[t,i]", "y[t,i]", "i", "post_norm", name="_P")
+            norm_line(part, ple.norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="_P")
             stream, which = ("X[t,j,i]", ", j ≠ 0") if several else ("x[t,i]", "")
             part.pointwise(f"{stream} = {stream} + y[t,i]{which}", saved=2)
             lines += part.lines

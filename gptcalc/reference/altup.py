@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import AltUp, Norm
+from gptcalc.architecture import AltUp
 from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -51,7 +51,7 @@ def merged(a: AltUp, streams: Array, w: Weights, step: Step) -> Array:
 
 def _route(a: AltUp, x: Array, w: Weights, step: Step) -> Array:
     """One number between −1 and 1 for each stream: (B, T, d) -> (B, T, n)."""
-    normal = normed(x, a.norm or Norm(), w.at("router_norm")) * (1 / x.shape[-1])
+    normal = normed(x, a.norm, w.at("router_norm")) * (1 / x.shape[-1])
     route: Array = np.tanh(step.linear(normal, w, "router", a.n))
     return route
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer, Norm
+from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer
 from gptcalc.reference.experts import top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import angles, rotate, turned_channels
@@ -38,7 +38,7 @@ def _queries(a: CompressedAttention, x: Array, w: Weights, step: Step) -> tuple[
     """The normed bottleneck (B, T, q_rank), and the queries (B, T, n, h) made of it: normed, turned, scaled."""
     source = normed(step.linear(x, w, "q_a", a.q_rank), a.latent_norm, w.at("q_a_norm"))
     q = step.linear(source, w, "q_b", a.n_heads * a.d_head).reshape(*x.shape[:2], a.n_heads, a.d_head)
-    q = normed(q, Norm(weight=False, eps=a.latent_norm.eps), w)
+    q = normed(q, a.q_norm, w)
     return source, _turned(a, q, step) * (1 / math.sqrt(a.d_head))
 
 

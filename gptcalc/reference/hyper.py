@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import Norm, Streams
+from gptcalc.architecture import Streams
 from gptcalc.reference.activations import sigmoid
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.step import Step
@@ -51,7 +51,7 @@ def joined_at_the_end(s: Streams, streams: Array, w: Weights, step: Step) -> Arr
 def _coefficients(s: Streams, streams: Array, n: int, w: Weights, step: Step) -> Array:
     """n numbers a token, of all its streams' channels: (B, T, n)."""
     batch, new, count, d = streams.shape
-    flat = normed(streams.reshape(batch, new, count * d), s.norm or Norm(weight=False), w.at("norm"))
+    flat = normed(streams.reshape(batch, new, count * d), s.norm, w.at("norm"))
     return step.linear(flat, w, "mix", n)
 
 

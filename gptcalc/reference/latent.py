@@ -13,11 +13,11 @@ import math
 
 import numpy as np
 
-from gptcalc.architecture import Indexer, LatentAttention, Norm, Yarn
+from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.reference.attention import gated
 from gptcalc.reference.experts import top
 from gptcalc.reference.norms import normed, softmax
-from gptcalc.reference.rope import rotate, yarn_mscale
+from gptcalc.reference.rope import rotate
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -56,22 +56,12 @@ def _queries(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[Arra
         name = "q_b"
     q = step.linear(x, w, name, a.n_heads * (a.d_nope + a.d_rope), "q_b" in a.bias)
     q = q.reshape(*x.shape[:2], a.n_heads, a.d_nope + a.d_rope)
-    q = q * (a.q_scale * score_scale(a))
+    q = q * (a.q_scale * a.score_scale)
     if a.temperature is not None:
         q = q * step.temperature(a.temperature)
     if a.ssmax:
         q = q * step.ssmax(w.at("ssmax"), a.n_heads)
     return x, q[..., : a.d_nope], _rotated(a, q[..., a.d_nope :], step)
-
-
-def score_scale(a: LatentAttention) -> float:
-    """The factor of the scores; a YaRN that asks for it sharpens them by the square of its mscale."""
-    if a.scale is not None:
-        return a.scale
-    scale = 1 / math.sqrt(a.d_nope + a.d_rope)
-    if a.rope is not None and isinstance(a.rope.scaling, Yarn) and a.rope.scaling.mscale_all_dim:
-        scale *= yarn_mscale(a.rope.scaling.factor, a.rope.scaling.mscale_all_dim) ** 2
-    return scale
 
 
 def _rotated(a: LatentAttention, x: Array, step: Step, pairing: str | None = None) -> Array:
@@ -221,7 +211,7 @@ def _choice(a: LatentAttention, index: Indexer, x: Array, source: Array, w: Weig
     if index.ssmax:
         q = q * step.ssmax(w.at("ssmax"), n)
     q = _rotated(a, q, step, index.pairing) * (1 / math.sqrt(width))  # (B, T, n, width)
-    k = normed(step.linear(x, w, "k", width), Norm(kind="layernorm", bias=True, eps=1e-6), w.at("k_norm"))
+    k = normed(step.linear(x, w, "k", width), index.k_norm, w.at("k_norm"))
     k = _rotated(a, k[:, :, None, :], step, index.pairing)[:, :, 0]  # (B, T, width)
     k = step.cache.append(w.prefix.rstrip("."), "k", k)  # (B, S, width)
     s = np.maximum(step.dot(q, k[:, None].swapaxes(-1, -2), "scores"), 0.0)  # (B, T, n, S)

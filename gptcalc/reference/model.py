@@ -29,7 +29,6 @@ from gptcalc.architecture import (
     LowRankResidual,
     Mixer,
     Mlp,
-    Norm,
     Part,
     PerLayerEmbedding,
     ResidualGate,
@@ -200,7 +199,7 @@ class Model:
         tokens = step.tokens if ple.v >= self.architecture.v else np.where(step.tokens < ple.v, step.tokens, 0)
         rows = np.take(w("token", ple.v, n * ple.d), tokens, axis=0) * math.sqrt(ple.d)
         projected = step.linear(x, w, "projection", n * ple.d) * (1 / math.sqrt(x.shape[-1]))
-        projected = normed(projected.reshape(*x.shape[:2], n, ple.d), ple.norm or Norm(), w.at("norm"))
+        projected = normed(projected.reshape(*x.shape[:2], n, ple.d), ple.norm, w.at("norm"))
         slices: Array = (projected + rows.reshape(*x.shape[:2], n, ple.d)) * math.sqrt(0.5)
         return slices
 
@@ -384,7 +383,7 @@ def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, w: Weights, step: S
     """What a layer's slice of the per-layer table (B, T, ple.d) adds to the stream: (B, T, d)."""
     w = w.at("ple")
     gate = activate(ple.activation, step.linear(x, w, "gate", ple.d))
-    return normed(step.linear(gate * row, w, "out", x.shape[-1]), ple.norm or Norm(), w.at("post_norm"))
+    return normed(step.linear(gate * row, w, "out", x.shape[-1]), ple.norm, w.at("post_norm"))
 
 
 def sinusoids(positions: Array, d: int) -> Array:

@@ -88,17 +88,12 @@ def _yarn(plain: Array, scaling: Yarn, theta: float, r: int) -> Array:
     return mixture
 
 
-def yarn_mscale(factor: float, mscale: float) -> float:
-    """1 + 0.1 · mscale · ln(factor): how YaRN sharpens the scores of a stretched context."""
-    return 0.1 * mscale * math.log(factor) + 1.0 if factor > 1 else 1.0
-
-
 def _yarn_factor(scaling: Yarn) -> float:
     if scaling.attention_factor is not None:
         return scaling.attention_factor
     if scaling.mscale and scaling.mscale_all_dim:
-        return yarn_mscale(scaling.factor, scaling.mscale) / yarn_mscale(scaling.factor, scaling.mscale_all_dim)
-    return yarn_mscale(scaling.factor, 1.0)
+        return scaling.sharpening(scaling.mscale) / scaling.sharpening(scaling.mscale_all_dim)
+    return scaling.sharpening(1.0)
 
 
 def _longrope_factor(scaling: LongRope, context: int) -> float:

@@ -220,7 +220,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "latent norm left out",
         "equations.latent",
         'lines, a.latent_norm, "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
-        'lines, Norm(weight=False), "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
+        'lines, type(a.latent_norm)(weight=False), "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
         "deepseek-v3 total",
     ),
     (
