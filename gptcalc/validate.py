@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.params import Entry, ledger, params
+from gptcalc.analysis.params import params
+from gptcalc.analysis.stored import expected_tensors, held
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
-from gptcalc.equations import equations
 from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
@@ -33,6 +33,7 @@ from gptcalc.sources import Model as SourceModel
 FULL_SIZE_TOKENS = 8
 SMALL_TOKENS = 11
 SMALL_STEPS = 5
+MOST_SHOWN = 20  # tensors of a checkpoint that differ
 NOISE = (0.5, 5.0, 50.0) * 5  # tried one after the other: a router's choice may survive a little noise, or by chance
 
 
@@ -122,22 +123,6 @@ def _same_tensors(architecture: Architecture, asked: dict[str, tuple[int, ...]])
         return [_equal("tensors, one by one", len(expected), len(found), "trace")]
     differ = [key for key in {**expected, **found} if expected.get(key) != found.get(key)]
     return [_equal(f"tensor {key}", expected.get(key), found.get(key), "trace") for key in differ[:5]]
-
-
-def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
-    """Every tensor of the main model under its full key, as the equations have it."""
-    model = equations(architecture)
-    of_stage: dict[str, list[Entry]] = {stage.name: [] for stage in model.stages}
-    for entry in ledger(model):
-        of_stage[entry.stage.name].append(entry)
-    kinds = [stage.name for stage in model.stages if stage.kind == "layers"]
-    stage_of = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
-    for stage in model.stages:
-        if stage.kind in ("embedding", "output"):
-            yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
-    for number, block in enumerate(architecture.blocks()):
-        for entry in of_stage[stage_of[block]]:
-            yield f"layers.{number}.{entry.tensor.weight.key}", entry
 
 
 # --- a small copy, for real ----------------------------------------------------------------------------------------
@@ -272,40 +257,18 @@ def softmax_invariant(small: Architecture) -> set[str]:
 
 
 def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
-    """Every learned tensor of a checkpoint is one that the equations have, of the same size, and none is missing."""
-    from gptcalc.sources.checkpoint import Checkpoint
-    from gptcalc.sources.header import is_buffer
-    from gptcalc.sources.huggingface import tensor_names
+    """Every learned tensor of a checkpoint is one that the equations have, of the same size, and none is missing.
 
+    Headers alone are read, packed weights count as what they stand for.
+    """
     if model.model_type is None:
         raise InputError("--checkpoint needs a config.json as MODEL: a preset has no names of tensors", kind="usage")
-    stored = Checkpoint(path, tensor_names(model.model_type, model.architecture))
-    found = 0
-    missing: list[Check] = []
-    for key, entry in expected_tensors(model.architecture):
-        try:
-            stored.get(key, _witness_shape(entry))
-            found += entry.tensor.params
-        except InputError as error:
-            missing.append(Check(f"tensor {key}", entry.tensor.params, error.message, False, "checkpoint"))
-    extra = [t for t in stored.header.tensors if t.name not in stored.read and not is_buffer(t)]
-    tied = {"lm_head.weight"} if model.architecture.head.tying else set()
-    checks = [Check(f"tensor {t.name}", None, t.elements, False, "checkpoint") for t in extra if t.name not in tied]
+    found = held(model, path)
     total = params(model.architecture).total
-    return [_equal("parameters in the checkpoint", total, found, "checkpoint"), *missing[:5], *checks[:5]]
-
-
-def _witness_shape(entry: Entry) -> tuple[int, ...]:
-    """A tensor's shape as the weight store has it: heads and channels in one axis, except where a norm has both."""
-    shape = entry.tensor.shape
-    return shape if entry.line.kind == "sum" or len(shape) < 2 else _merged(entry, shape)
-
-
-def _merged(entry: Entry, shape: tuple[int, ...]) -> tuple[int, ...]:
-    letters = entry.tensor.reference.indices
-    if letters[:2] == ("g", "r"):  # the query heads
-        shape = (shape[0] * shape[1], *shape[2:])
-    return shape
+    checks = [_equal("parameters in the checkpoint", total, found.main, "checkpoint")]
+    checks += [_equal(f"tensor {d.tensor}", d.config, d.file, "checkpoint") for d in found.differ[:MOST_SHOWN]]
+    more = len(found.differ) - MOST_SHOWN
+    return [*checks, _equal("further tensors that differ", 0, more, "checkpoint")] if more > 0 else checks
 
 
 # --- the real thing -----------------------------------------------------------------------------------------------

@@ -1,17 +1,25 @@
-"""How the tensors of a checkpoint without a config.json are shown."""
+"""How the tensors of a checkpoint are shown, alone and beside a config's count."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gptcalc.analysis.stored_result import Difference, Held, Stored
 from gptcalc.report.table import Column, Table, View
-from gptcalc.sources.header import Header, is_buffer
+from gptcalc.sources.header import Header
+from gptcalc.sources.packed import Contents
 
-COLUMNS = (
+TENSORS = (
     Column("name", "tensor"), Column("dtype", "type"), Column("shape", "shape"), Column("params", "elements", "count"),
 )  # fmt: skip
+HELD = (
+    Column("role", "in the file"), Column("tensors", "tensors", "number"), Column("params", "elements", "count"),
+    Column("bytes", "bytes", "bytes"),
+)  # fmt: skip
+DTYPES = (Column("dtype", "type"), Column("params", "elements", "count"))
 
 
 class Listed(Struct, frozen=True):
@@ -22,31 +30,52 @@ class Listed(Struct, frozen=True):
 
 
 class Counted(Struct, frozen=True):
-    """What a header says; buffers such as causal masks are listed, and left out of the total."""
+    """What a header says without an architecture. total: parameters of the main model, as the names tell them."""
 
     model: str
     total: int
-    dtypes: dict[str, int]
+    mtp: int
+    stored: int
+    held: tuple[Held, ...]
+    dtypes: dict[str, int]  # elements as they are stored
     tensors: tuple[Listed, ...]
 
 
-def counted(path: str, header: Header) -> Counted:
-    """The elements of every tensor, and their sum by data type."""
+def counted(path: str, header: Header, contents: Contents, found: Stored) -> Counted:
+    """Every tensor, and their sums by role and by data type."""
     dtypes: dict[str, int] = {}
     for tensor in header.tensors:
-        if not is_buffer(tensor):
-            dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + tensor.elements
-    listed = tuple(Listed(t.name, t.shape, t.dtype, t.elements) for t in header.tensors)
-    return Counted(os.path.basename(os.path.abspath(path)), header.total, dtypes, listed)
+        dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + tensor.elements
+    params = {weight.tensor.name: weight.elements for weight in contents.weights.values()}
+    listed = tuple(Listed(t.name, t.shape, t.dtype, params.get(t.name) or t.elements) for t in header.tensors)
+    name = os.path.basename(os.path.abspath(path))
+    return Counted(name, found.main, found.mtp, found.stored, found.held, dtypes, listed)
 
 
-def view(found: Counted) -> View:
-    """The sum by data type, then every tensor."""
-    sums = Table(
-        (Column("dtype", ""), Column("params", "elements", "count")),
-        [("total", found.total), *found.dtypes.items()],
-        title=f"{found.model}: elements of a checkpoint's tensors",
-        heading=False,
-    )
-    tensors = Table(COLUMNS, [(t.name, t.dtype, t.shape, t.params) for t in found.tensors])
-    return View([sums, tensors], tensors)
+def view(found: Counted, by: str | None = None) -> View:
+    """The sums by role and by data type; every tensor where it is asked for, and in CSV."""
+    sums = held(found.held, f"{found.model}: parameters of a checkpoint's main model {found.total:,}")
+    types = Table(DTYPES, list(found.dtypes.items()))
+    tensors = Table(TENSORS, [(t.name, t.dtype, t.shape, t.params) for t in found.tensors])
+    return View([sums, tensors if by == "tensor" else types], tensors)
+
+
+def held(rows: Sequence[Held], title: str = "") -> Table:
+    return Table(HELD, [(row.role.replace("_", " "), row.tensors, row.params, row.bytes) for row in rows], title=title)
+
+
+MOST_NAMED = 3
+
+
+def differences(differ: Sequence[Difference], counts: str) -> str | None:
+    """One sentence about the tensors that config and file see differently; `counts`: whose numbers the total has."""
+    if not differ:
+        return None
+    named = "; ".join(f"{d.tensor} {_count(d.config)} by the config, {_count(d.file)} in the file"
+                      for d in differ[:MOST_NAMED])  # fmt: skip
+    more = f"; and {len(differ) - MOST_NAMED} more" if len(differ) > MOST_NAMED else ""
+    return f"config and tensors differ: {named}{more}; the total is that of the {counts}"
+
+
+def _count(n: int | None) -> str:
+    return "none" if n is None else f"{n:,}"

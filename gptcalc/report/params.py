@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from gptcalc.analysis.params import Params
+from gptcalc.analysis.stored_result import StoredParams
+from gptcalc.report import checkpoint
 from gptcalc.report.table import Column, Table, View
 
 By = Literal["component", "group", "tensor"]
@@ -27,6 +29,8 @@ def view(found: Params, by: By | None = None) -> View:
     """Figures, components and layer groups; CSV gets the tensors unless told otherwise."""
     tables = {"component": components(found), "group": groups(found), "tensor": tensors(found)}
     shown = [tables["component"], tables["group"]] if by is None else [tables[by]]
+    if isinstance(found, StoredParams):
+        shown.append(checkpoint.held(found.held))
     return View([figures(found), *shown, f"total = {found.formula}"], tables[by or "tensor"])
 
 
@@ -35,6 +39,8 @@ def figures(found: Params) -> Table:
             ("non-embedding", found.non_embedding)]  # fmt: skip
     if found.mtp:
         rows.append(("MTP modules, not in the total", found.mtp))
+    if isinstance(found, StoredParams) and found.stored != found.total:
+        rows.append(("in the file", found.stored))
     tied = ", output matrix tied to the embedding" if found.tying else ""
     return Table(FIGURES, rows, title=f"{found.model}: parameters{tied}", heading=False)
 

@@ -14,6 +14,8 @@ YAML_SUFFIXES = (".yaml", ".yml")
 CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf")
 #: a bare word that ends so is a file; any other bare word is a preset (llama-3.1-8b has a dot too)
 FILE_SUFFIXES = (*YAML_SUFFIXES, ".json", *CHECKPOINT_SUFFIXES)
+#: what the whole checkpoint of a folder is called
+WHOLE = ("model.safetensors.index.json", "model.safetensors")
 
 
 class Model(NamedTuple):
@@ -24,6 +26,7 @@ class Model(NamedTuple):
     origin: str  # a preset's name, or a path
     notes: tuple[str, ...] = ()  # what a person should know: ignored fields, a text model inside a multimodal one
     model_type: str | None = None  # Hugging Face's, which decides the names of tensors
+    tensors: str | None = None  # the checkpoint beside the config
 
 
 class Source(NamedTuple):
@@ -33,6 +36,7 @@ class Source(NamedTuple):
     origin: str
     notes: tuple[str, ...] = ()
     model_type: str | None = None
+    tensors: str | None = None
 
 
 def load(reference: str, overrides: Sequence[str] = ()) -> Model:
@@ -89,9 +93,24 @@ def is_checkpoint(path: str) -> bool:
     if not is_path(path):
         return False
     if os.path.isdir(path):
-        files = os.listdir(path)
+        files = _files(path)
         return "config.json" not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)
-    return path.endswith(CHECKPOINT_SUFFIXES)
+    return path.endswith(CHECKPOINT_SUFFIXES) and _config_beside(path) is None
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise InputError(f"{printable(folder, 200)}: {(error.strerror or str(error)).lower()}", kind="file") from None
+
+
+def _config_beside(path: str) -> str | None:
+    """The config.json beside a file that is the whole checkpoint of its folder; a shard alone has none."""
+    if os.path.basename(path) not in WHOLE:
+        return None
+    config = os.path.join(os.path.dirname(path), "config.json")
+    return config if os.path.isfile(config) else None
 
 
 def _from_alias(reference: str) -> Source:
@@ -112,21 +131,14 @@ def _from_path(path: str) -> Source:
         return _from_folder(path)
     if path.endswith(CHECKPOINT_SUFFIXES):
         return _from_checkpoint(path)
-    from gptcalc.sources import text
-
-    return _from_text(text.read(path), path)
+    return _from_text_file(path)
 
 
 def _from_folder(path: str) -> Source:
-    try:
-        files = os.listdir(path)
-    except OSError as error:
-        raise InputError(f"{printable(path, 200)}: {(error.strerror or str(error)).lower()}", kind="file") from None
+    files = _files(path)
     if "config.json" in files:
-        from gptcalc.sources import text
-
-        config = os.path.join(path, "config.json")
-        return _from_text(text.read(config), config)
+        found = _from_text_file(os.path.join(path, "config.json"))
+        return found._replace(tensors=path) if any(name in files for name in WHOLE) else found
     if is_checkpoint(path):
         return _from_checkpoint(path)
     if "adapter_config.json" in files:
@@ -134,7 +146,16 @@ def _from_folder(path: str) -> Source:
     raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
 
 
+def _from_text_file(path: str) -> Source:
+    from gptcalc.sources import text
+
+    return _from_text(text.read(path), path)
+
+
 def _from_checkpoint(path: str) -> Source:
+    config = _config_beside(path)
+    if config is not None:
+        return _from_text_file(config)._replace(tensors=path)
     raise InputError(
         f"{printable(path, 200)}: a checkpoint's header holds tensors, not an architecture",
         "put its config.json beside it and name the folder", "unsupported",

@@ -5,11 +5,12 @@ NumPy is imported only when a weight is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gptcalc.errors import InputError
-from gptcalc.sources import gguf, safetensors
+from gptcalc.sources import WHOLE, gguf, safetensors, text
 from gptcalc.sources.header import Header, Tensor, product
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.safetensors import DTYPES
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, Any]
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
+INDEX, SINGLE = WHOLE
 
 
 def header(path: str | Path) -> Header:
@@ -40,6 +40,18 @@ def tensors(path: str | Path) -> list[tuple[str, tuple[int, ...], str]]:
     return [(t.name, t.shape, t.dtype) for t in header(path).tensors]
 
 
+def config_beside(path: str | Path) -> Mapping[str, Any] | None:
+    """The config.json in a checkpoint's folder, which says how wide packed weights are."""
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    file = folder / "config.json"
+    if not file.is_file():
+        return None
+    try:
+        return text.mapping(text.parse_json(text.read(str(file))))
+    except InputError as error:
+        raise error if str(file) in error.message else error.within(str(file)) from None
+
+
 def _in_folder(folder: Path) -> Path:
     for name in (INDEX, SINGLE):
         if (folder / name).is_file():
@@ -57,6 +69,17 @@ def _in_folder(folder: Path) -> Path:
 
 #: words in front of a text model's names, where it stands alone or inside a larger model
 PREFIXES = ("model.", "transformer.", "", "language_model.model.", "model.language_model.", "language_model.")
+
+
+Found = TypeVar("Found")
+
+
+def located(name: str, found: Mapping[str, Found]) -> str | None:
+    """The name that a tensor has in a checkpoint, with other words in front of it if need be."""
+    if name in found:
+        return name
+    bare = name.removeprefix("model.").removeprefix("transformer.")
+    return next((prefix + bare for prefix in PREFIXES if prefix + bare in found), None)
 
 
 class Checkpoint:
@@ -88,11 +111,9 @@ class Checkpoint:
         return None if tensor is None else self.array(tensor)
 
     def locate(self, name: str) -> Tensor | None:
-        """The tensor of this name, with other words in front of it if need be."""
-        if name in self.found:
-            return self.found[name]
-        bare = name.removeprefix("model.").removeprefix("transformer.")
-        return next((self.found[prefix + bare] for prefix in PREFIXES if prefix + bare in self.found), None)
+        """The tensor of this name."""
+        at = located(name, self.found)
+        return None if at is None else self.found[at]
 
     def array(self, tensor: Tensor) -> Array:
         """A tensor's numbers, mapped from the file; bfloat16 widened to float32."""

@@ -13,9 +13,11 @@ from gptcalc.errors import InputError, printable
 
 LONGEST_HEADER = 100_000_000
 
-#: last words of tensors that are derived, not learned: masks and rotary tables that old checkpoints carry along
-BUFFERS = ("inv_freq", "masked_bias", "attn.bias", "attention.bias", "cos_cached", "sin_cached", "tid2eid")
+#: last words of tables that are derived, not learned: what old checkpoints carry along
+BUFFERS = ("inv_freq", "cos_cached", "sin_cached", "tid2eid")
+ROTARY = ("inv_freq", "cos_cached", "sin_cached")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
+MASKS = ("attn.bias", "attention.bias")
 
 
 class Tensor(NamedTuple):
@@ -48,12 +50,20 @@ class Header:
 
 
 def is_buffer(tensor: Tensor) -> bool:
-    """Causal masks and rotary tables. A mask is square; a bias called attn.bias would be a vector."""
-    if tensor.name.startswith(ROTARY_TABLES):
-        return True
-    if tensor.name.endswith(("attn.bias", "attention.bias")):
+    """Tables that are derived, not learned."""
+    return is_rotary(tensor) or is_mask(tensor) or tensor.name.rpartition(".")[2] in BUFFERS
+
+
+def is_rotary(tensor: Tensor) -> bool:
+    """Tables of rotary positions."""
+    return tensor.name.startswith(ROTARY_TABLES) or tensor.name.rpartition(".")[2] in ROTARY
+
+
+def is_mask(tensor: Tensor) -> bool:
+    """Causal masks. A mask is square; a bias called attn.bias would be a vector."""
+    if tensor.name.endswith(MASKS):
         return len(tensor.shape) == 4 and tensor.shape[-1] == tensor.shape[-2]
-    return tensor.name.rpartition(".")[2] in BUFFERS
+    return tensor.name.rpartition(".")[2] == "masked_bias"
 
 
 def product(shape: tuple[int, ...]) -> int:
@@ -64,9 +74,11 @@ def product(shape: tuple[int, ...]) -> int:
 
 
 def regular_size(path: Path) -> int:
-    """The size of a regular file. Pipes and devices are refused: reading them might never end."""
+    """The size of a regular file that may be read. Pipes and devices are refused: reading them might never end."""
     try:
         status = os.stat(path)
+        if stat.S_ISREG(status.st_mode):
+            os.close(os.open(path, os.O_RDONLY))  # says here, not later, that reading is not permitted
     except OSError as error:
         raise bad(path, (error.strerror or "can't be read").lower()) from None
     if not stat.S_ISREG(status.st_mode):

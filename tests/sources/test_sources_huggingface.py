@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.stored import expected_tensors
 from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mlp, sublayers
 from gptcalc.document import build, expression
 from gptcalc.errors import InputError
@@ -17,7 +18,6 @@ from gptcalc.sources.huggingface import READERS, read, tensor_names
 from gptcalc.sources.huggingface import pattern as patterns
 from gptcalc.sources.huggingface.families import FAMILIES
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
-from gptcalc.validate import expected_tensors
 from tests.golden_models import FOLDER, NAMES
 
 LLAMA = {

@@ -12,9 +12,9 @@ import pytest
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
+from gptcalc.analysis.stored import expected_tensors
 from gptcalc.architecture import Architecture, CompressedAttention, Experts, LatentAttention, sublayers
 from gptcalc.sources.huggingface import read, tensor_names
-from gptcalc.validate import expected_tensors
 from tests.oracle import ENTRIES, model
 
 NAMES = sorted(ENTRIES)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why
+from gptcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from gptcalc.sources import Model as Loaded
+    from gptcalc.sources.packed import Weight
+
+By: TypeAlias = Literal["component", "group", "tensor"]
 
 
 def command(
     model: Model,
     settings: Set = [],  # noqa: B006
     by: Annotated[
-        Literal["component", "group", "tensor"] | None,
+        By | None,
         typer.Option("--by", help="The rows of the table, and of CSV (there by tensor).", show_default=False),
     ] = None,
     why: Why = None,
@@ -23,7 +31,7 @@ def command(
     from gptcalc.sources import is_checkpoint, load
 
     if is_checkpoint(model):
-        return _counted(model)
+        return _counted(model, by)
     loaded = load(model, settings)
     if why is not None:
         from gptcalc.analysis.why import why_params
@@ -33,14 +41,51 @@ def command(
     from gptcalc.analysis.params import params
 
     found = params(loaded.architecture)
-    return Answer(found, show("params", found, by), loaded.notes)
+    if loaded.tensors is None or settings:
+        return Answer(found, show("params", found, by), loaded.notes)
+    return _beside(loaded, loaded.tensors, by)
 
 
-def _counted(path: str) -> Answer:
+def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
+    """The config's count, and what the tensors beside it are."""
+    from gptcalc.analysis.params import params
+    from gptcalc.analysis.stored import as_stored, held
+    from gptcalc.analysis.stored_result import with_stored
+    from gptcalc.report.checkpoint import differences
+
+    try:
+        found = held(loaded, path)
+    except InputError as error:
+        if error.kind != "unsupported":
+            raise
+        counted = params(loaded.architecture)
+        note = f"the tensors beside the config were not compared: {error.message}"
+        return Answer(counted, show("params", counted, by), (*loaded.notes, note))
+    whole = with_stored(params(as_stored(loaded.architecture, found)), found)
+    differ = differences(found.differ, "config" if found.rows is None else "tensors")
+    warnings = () if differ is None else (f"warning: {differ}",)
+    return Answer(whole, show("params", whole, by), (*loaded.notes, *warnings))
+
+
+def _counted(path: str, by: By | None) -> Answer:
     """What a checkpoint's header lists: without a config.json there is no architecture to compare it with."""
+    from gptcalc.analysis.stored import by_name
     from gptcalc.report.checkpoint import counted
-    from gptcalc.sources.checkpoint import header
+    from gptcalc.sources.checkpoint import config_beside, header
+    from gptcalc.sources.packed import contents
 
     found = header(path)
-    counts = counted(path, found)
-    return Answer(counts, show("checkpoint", counts), found.notes)
+    inside = contents(found, config_beside(path))
+    if inside.unclear:
+        raise unclear(path, inside.unclear)
+    counts = counted(path, found, inside, by_name(inside))
+    return Answer(counts, show("checkpoint", counts, by), found.notes)
+
+
+def unclear(path: str, weights: Sequence[Weight]) -> InputError:
+    """Packed weights whose number can't be told without the config."""
+    from gptcalc.errors import printable
+
+    name = printable(weights[0].tensor.name, 120)
+    problem = f"how many weights {name} packs ({len(weights)} such tensors) is not in the header"
+    return InputError(f"{printable(path, 200)}: {problem}", "put the config.json beside it", "checkpoint")

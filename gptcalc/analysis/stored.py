@@ -1,0 +1,241 @@
+"""What a checkpoint holds: the main model's weights, tensor by tensor, and everything that lies beside them.
+
+Counted are parameters, however a quantiser packs them (`sources.packed`). With an architecture every learned tensor is
+held against the one that the equations have; without one, names tell apart what is no weight of the main model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from gptcalc.analysis.params import Entry, ledger
+from gptcalc.analysis.stored_result import Difference, Held, Stored
+from gptcalc.architecture import Architecture, Block, Part, Repeat
+from gptcalc.equations import equations
+from gptcalc.errors import InputError
+from gptcalc.sources import Model
+from gptcalc.sources.checkpoint import config_beside, header, located
+from gptcalc.sources.header import Tensor
+from gptcalc.sources.huggingface import tensor_names
+from gptcalc.sources.huggingface.tensors import Place, TensorNames
+from gptcalc.sources.packed import Contents, Weight, contents
+
+#: roles whose sum is what a file holds in weights; anything else is no learned weight of the (text) model
+WEIGHTS = ("main", "unused", "copies", "mtp", "unexpected")
+
+
+# --- with an architecture ---------------------------------------------------------------------------------------------
+
+
+def held(model: Model, path: str) -> Stored:
+    """The tensors at a path against a model's. InputError where its model_type's tensors have no known names."""
+    names = tensor_names(model.model_type or "", model.architecture)
+    return compared(model.architecture, names, contents(header(path), config_beside(path)))
+
+
+def compared(architecture: Architecture, names: TensorNames, contents: Contents) -> Stored:
+    """A checkpoint's tensors, each held against the architecture's."""
+    place = Located(contents.weights)
+    roles: dict[str, list[Weight]] = {"main": []}
+    differ = []
+    for name, expected in claims(architecture, names, place).items():
+        weight = place.of.pop(name, None)
+        if weight is not None:
+            roles["main"].append(weight)
+        found = None if weight is None else weight.elements
+        if weight is None or (found is not None and found != expected):
+            differ.append(Difference(name, expected, found))
+    for weight, role in leftover(architecture, names, place):
+        roles.setdefault(role, []).append(weight)
+    differ += [Difference(w.name, None, w.elements) for w in roles.get("unexpected", ())]
+    stored = _stored(roles, contents, tuple(differ))
+    return replace(stored, rows=_rows(architecture, names, place, stored.differ))
+
+
+def _rows(architecture: Architecture, names: TensorNames, place: Located, differ: tuple[Difference, ...]) -> int | None:
+    """The rows of the token table in the file, where that alone differs."""
+    tables = {place.name(p.name) for key in TOKEN_TABLES for p in _known(names, key)}
+    width = architecture.embedding.width
+    rows = {None if d.file is None else d.file / width for d in differ if d.tensor in tables}
+    whole = [n for n in rows if n is not None and n.is_integer()]
+    return int(whole[0]) if len(rows) == len(whole) == 1 and all(d.tensor in tables for d in differ) else None
+
+
+def as_stored(architecture: Architecture, found: Stored) -> Architecture:
+    """The architecture with as many rows of the token table as the file has: where both say one, the tensors count."""
+    return architecture if found.rows is None else replace(architecture, v=found.rows)
+
+
+class Located:
+    """The weights of a checkpoint, found with other words in front of their names if need be."""
+
+    def __init__(self, weights: Mapping[str, Weight]) -> None:
+        self.all = weights
+        self.of = dict(weights)  # those that are not claimed yet
+
+    def name(self, name: str) -> str | None:
+        return located(name, self.all)
+
+
+def claims(architecture: Architecture, names: TensorNames, place: Located) -> dict[str, int]:
+    """The tensors that a checkpoint of an architecture has, by their names there, with their parameters.
+
+    A fused tensor has those of all its parts; where experts have tensors of their own, each has its share.
+    """
+    found: dict[str, int] = {}
+    for key, entry in expected_tensors(architecture):
+        params = entry.tensor.params
+        for name, share in _places(names.places(key), entry, params, place):
+            found[name] = found.get(name, 0) + share
+    return found
+
+
+def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iterator[tuple[str, int]]:
+    chosen = next((p for p in places if at.name(p.expert(0)) is not None), places[0])
+    if chosen.stacked:
+        yield at.name(chosen.name) or chosen.name, params
+        return
+    n = next(index.size for index, letter in zip(entry.tensor.indices, entry.tensor.reference.indices, strict=True)
+             if letter == "e")  # fmt: skip
+    for e in range(n):
+        yield at.name(chosen.expert(e)) or chosen.expert(e), params // n
+
+
+def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
+    """Every tensor of the main model under its full key, as the equations have it."""
+    model = equations(architecture)
+    of_stage: dict[str, list[Entry]] = {stage.name: [] for stage in model.stages}
+    for entry in ledger(model):
+        of_stage[entry.stage.name].append(entry)
+    kinds = [stage.name for stage in model.stages if stage.kind == "layers"]
+    stage_of = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
+    for stage in model.stages:
+        if stage.kind in ("embedding", "output"):
+            yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
+    for number, block in enumerate(architecture.blocks()):
+        for entry in of_stage[stage_of[block]]:
+            yield f"layers.{number}.{entry.tensor.weight.key}", entry
+
+
+def leftover(architecture: Architecture, names: TensorNames, place: Located) -> Iterator[tuple[Weight, str]]:
+    """What no tensor of the architecture claims, and what it is."""
+    head = {at for p in _known(names, "head.weight") if (at := place.name(p.name))} if architecture.head.tying else ()
+    full = unshared(architecture)
+    unused = set(claims(full, TensorNames(names.names, full), place)) if full is not architecture else set()
+    multi = multi_token([*place.of], architecture.n_layers)
+    for name, weight in place.of.items():
+        if is_other_modality(name):
+            yield weight, "other_modalities"
+        elif name in head:
+            yield weight, "copies"
+        elif name in multi:
+            yield weight, multi[name]
+        else:
+            yield weight, "unused" if name in unused else "unexpected"
+
+
+def _known(names: TensorNames, key: str) -> list[Place]:
+    try:
+        return names.places(key)
+    except InputError:
+        return []
+
+
+def unshared(architecture: Architecture) -> Architecture:
+    """The same model without reuse of keys and values: some checkpoints keep the projections that reuse leaves idle."""
+    layers = tuple(_unshared(item) for item in architecture.layers)
+    return architecture if layers == architecture.layers else replace(architecture, layers=layers)
+
+
+def _unshared(item: Any) -> Any:
+    match item:
+        case Repeat():
+            return replace(item, body=tuple(_unshared(inner) for inner in item.body))
+        case Block():
+            return replace(item, parts=tuple(_unshared(part) for part in item.parts))
+        case Part():
+            return replace(item, units=tuple(_unshared(unit) for unit in item.units))
+    return replace(item, kv=None) if getattr(item, "kv", None) is not None else item
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+def by_name(contents: Contents) -> Stored:
+    """A checkpoint without an architecture: all weights are the main model's that no name takes out of it."""
+    weights = contents.weights
+    text = {name: w for name, w in weights.items() if not is_other_modality(name)} or weights
+    multi = multi_token([*text])
+    roles: dict[str, list[Weight]] = {"main": []}
+    for name, weight in weights.items():
+        role = "other_modalities" if name not in text else multi.get(name, "main")
+        roles.setdefault(role, []).append(weight)
+    return _stored(roles, contents, ())
+
+
+#: first words of the names of what is not the text model
+OTHERS = (
+    "vision", "visual", "vit", "image", "img", "audio", "speech", "multi_modal", "mm", "embed_vision", "embed_audio",
+    "embed_tokens_extend", "connector", "aligner", "resampler", "talker", "token2wav", "sam_model", "code_predictor",
+)  # fmt: skip
+IN_LAYER = re.compile(r"\b(?:layers|blocks|blk|h)\.(\d+)\.")
+TOKEN_TABLES = ("embedding.token", "head.weight")
+MTP = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.|(?:^|\.)(?:nextn|eh_proj|enorm|hnorm)(?:_\w+)?\.")
+TABLES = re.compile(
+    r"(?:^|[._])(?:embed_tokens|word_embeddings|shared_head\.head|shared_head_head|lm_head|output_head)\."
+)
+
+
+def is_other_modality(name: str) -> bool:
+    """Whether a tensor belongs to a vision tower, a projector, a speech decoder: not to the text model."""
+    return any(word == other or word.startswith(f"{other}_") for word in name.split(".")[:3] for other in OTHERS)
+
+
+def multi_token(names: Iterable[str], n_layers: int | None = None) -> dict[str, str]:
+    """The tensors of multi-token modules, and which of them are copies of the main model's tables.
+
+    They are told by their names, or stand in layers behind the last one; without a number of layers, those are layers
+    with a projection that joins two streams (eh_proj).
+    """
+    layers = {name: int(match[1]) for name in names if (match := IN_LAYER.search(name))}
+    named = {name for name in names if MTP.search(name)}
+    behind = {number for name, number in layers.items() if name in named}
+    if n_layers is not None:
+        behind = {number for number in layers.values() if number >= n_layers}
+    found = {}
+    for name in names:
+        if name in named or layers.get(name) in behind:
+            found[name] = "copies" if TABLES.search(name) else "mtp"
+    return found
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+class _Sum(NamedTuple):
+    tensors: int
+    params: int
+    bytes: int
+
+
+def _stored(roles: Mapping[str, list[Weight]], contents: Contents, differ: tuple[Difference, ...]) -> Stored:
+    held = [_weights(role, roles[role]) for role in (*WEIGHTS, "other_modalities") if roles.get(role)]
+    held += [_others(role, tensors) for role, tensors in sorted(contents.apart.items())]
+    of = {row.role: row.params for row in held}
+    return Stored(of.get("main", 0), sum(of.get(role, 0) for role in WEIGHTS), tuple(held), differ)
+
+
+def _weights(role: str, weights: list[Weight]) -> Held:
+    return Held(role, len(weights), sum(w.elements or 0 for w in weights), _bytes(w.tensor for w in weights))
+
+
+def _others(role: str, tensors: list[Tensor]) -> Held:
+    return Held(role, len(tensors), sum(t.elements for t in tensors), _bytes(tensors))
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.end - tensor.start for tensor in tensors)
