@@ -28,6 +28,7 @@ def mutate(module: ModuleType, old: str, new: str, patch: pytest.MonkeyPatch) ->
 
 
 def plain(member: object) -> FunctionType | None:
-    """The function inside a method, a property or a static method."""
-    function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
+    """The function inside a method, a property, a cached one or a static method."""
+    inside = (getattr(member, name, None) for name in ("fget", "__func__", "func"))
+    function = next((found for found in inside if found is not None), member)
     return function if isinstance(function, FunctionType) else None

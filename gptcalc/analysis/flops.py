@@ -7,7 +7,7 @@ from msgspec import Struct
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.equations import Equations, Workload, equations
-from gptcalc.equations.language import Logits, Pairing, Phase
+from gptcalc.equations.conditions import Logits, Pairing, Phase
 from gptcalc.equations.latent import Form
 
 
@@ -56,11 +56,10 @@ def flops(
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
     model = equations(architecture, form)
-    for stage in model.stages:
-        if stage.kind == "mtp":
-            continue
+    for stage in model.main:
+        own = stage.workload(work)
         for line in stage.lines:
-            n = line.flops(work) * stage.times * passes
+            n = line.flops(own) * stage.times * passes
             if n:
                 by_component[line.component] += n
                 if line.attends():
@@ -92,7 +91,7 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
     active = sum(
         entry.tensor.active * entry.stage.times
         for entry in ledger(model)
-        if entry.stage.kind != "mtp" and entry.tensor.weight.component != "embedding"
+        if entry.stage is not model.mtp and entry.tensor.weight.component != "embedding"
     )
     return active + (architecture.head.width * architecture.v if architecture.head.tying else 0)
 

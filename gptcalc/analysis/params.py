@@ -70,9 +70,9 @@ def ledger(model: Equations) -> list[Entry]:
         seen: set[str] = set()
         for line in stage.lines:
             for tensor in line.tensors():
-                key = tensor.weight.key
-                if key not in seen and (stage.kind == "embedding" or not key.startswith("embedding.")):
-                    seen.add(key)
+                weight = tensor.weight
+                if not weight.tied and weight.key not in seen:
+                    seen.add(weight.key)
                     entries.append(Entry(stage, line, tensor))
     return entries
 
@@ -83,10 +83,10 @@ def params(architecture: Architecture) -> Params:
     entries = ledger(model)
     components = dict.fromkeys(COMPONENTS, 0)
     for entry in entries:
-        if entry.stage.kind != "mtp":
+        if entry.stage is not model.mtp:
             components[entry.tensor.weight.component] += entry.total
     groups = {stage.name: _group(stage, entries) for stage in model.stages}
-    main = tuple(groups[stage.name] for stage in model.stages if stage.kind != "mtp")
+    main = tuple(groups[stage.name] for stage in model.main)
     total = sum(group.total for group in main)
     return Params(
         model=architecture.name,
@@ -95,7 +95,7 @@ def params(architecture: Architecture) -> Params:
         embedding=components["embedding"],
         non_embedding=total - components["embedding"],
         tying=architecture.head.tying,
-        mtp=sum(groups[stage.name].total for stage in model.stages if stage.kind == "mtp"),
+        mtp=0 if model.mtp is None else groups[model.mtp.name].total,
         formula=formula(model, entries),
         components=components,
         groups=main,
@@ -115,15 +115,15 @@ def formula(model: Equations, entries: list[Entry]) -> str:
     layers: dict[str, int] = {}  # what one layer has -> how many layers have it
     before: list[str] = []
     after: list[str] = []
-    for stage in model.stages:
+    for stage in model.main:
         terms: poly.Polynomial = {}
         for entry in entries:
             if entry.stage is stage:
                 poly.add(terms, poly.product(index.symbol for index in entry.tensor.indices))
         text = poly.show(terms, model.symbols)
-        if stage.kind == "layers":
+        if stage.runs == "layer":
             layers[text] = layers.get(text, 0) + stage.times
-        elif terms and stage.kind != "mtp":
+        elif terms:
             (after if layers else before).append(text)
     n_layers = model.symbols["n_layers"]
     middle = [f"{'n_layers' if times == n_layers else times}·({text})" for text, times in layers.items()]

@@ -16,6 +16,7 @@ from gptcalc.analysis.params import Entry, ledger
 from gptcalc.analysis.stored_result import Difference, Held, Stored
 from gptcalc.architecture import Architecture, Block, Part, Repeat
 from gptcalc.equations import equations
+from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 from gptcalc.sources import Model
 from gptcalc.sources.checkpoint import config_beside, header, located
@@ -99,8 +100,7 @@ def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iter
     if chosen.stacked:
         yield at.name(chosen.name) or chosen.name, params
         return
-    n = next(index.size for index, letter in zip(entry.tensor.indices, entry.tensor.reference.indices, strict=True)
-             if letter == "e")  # fmt: skip
+    n = next(index.size for index in entry.tensor.indices if index.role in STACKED)
     for e in range(n):
         yield at.name(chosen.expert(e)) or chosen.expert(e), params // n
 
@@ -111,11 +111,9 @@ def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
     of_stage: dict[str, list[Entry]] = {stage.name: [] for stage in model.stages}
     for entry in ledger(model):
         of_stage[entry.stage.name].append(entry)
-    kinds = [stage.name for stage in model.stages if stage.kind == "layers"]
-    stage_of = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
-    for stage in model.stages:
-        if stage.kind in ("embedding", "output"):
-            yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
+    stage_of = {stage.block: stage.name for stage in model.layers}
+    for stage in (model.embedding, model.output):
+        yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
     for number, block in enumerate(architecture.blocks()):
         for entry in of_stage[stage_of[block]]:
             yield f"layers.{number}.{entry.tensor.weight.key}", entry

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import prod
-from typing import Any
 
 from msgspec import Struct
 
@@ -12,8 +12,7 @@ from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, convention
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
 from gptcalc.architecture import Architecture
-from gptcalc.equations import PAST, Chosen, Entries, Line, Pairs, Stage, Workload, equations
-from gptcalc.equations.language import Completed, Condition
+from gptcalc.equations import Chosen, Constant, Entries, Equations, Line, OfSource, Pairs, Stage, Workload, equations
 from gptcalc.errors import InputError, did_you_mean
 
 
@@ -39,7 +38,7 @@ class Ledger(Struct, frozen=True):
 def why_params(architecture: Architecture, key: str) -> Ledger:
     """The tensors behind total, active, embedding, non_embedding, mtp, components.NAME or groups.N.total/active."""
     model = equations(architecture)
-    wanted, active = _params_filter(key, [stage for stage in model.stages if stage.kind != "mtp"])
+    wanted, active = _params_filter(key, model)
     rows = []
     for entry in parameters.ledger(model):
         if wanted(entry):
@@ -49,22 +48,22 @@ def why_params(architecture: Architecture, key: str) -> Ledger:
     return Ledger(key, sum(row.amount for row in rows), parameters.CONVENTION, tuple(rows))
 
 
-def _params_filter(key: str, stages: list[Stage]) -> tuple[Any, bool]:
-    main = [stage.name for stage in stages]
+def _params_filter(key: str, model: Equations) -> tuple[Callable[[parameters.Entry], bool], bool]:
+    main = model.main
     parts = key.split(".")
     match parts:
         case ["total"] | ["active"]:
-            return (lambda e: e.stage.kind != "mtp"), key == "active"
+            return (lambda e: e.stage is not model.mtp), key == "active"
         case ["mtp"]:
-            return (lambda e: e.stage.kind == "mtp"), False
+            return (lambda e: e.stage is model.mtp), False
         case ["embedding"]:
             return (lambda e: e.tensor.weight.component == "embedding"), False
         case ["non_embedding"]:
-            return (lambda e: e.stage.kind != "mtp" and e.tensor.weight.component != "embedding"), False
+            return (lambda e: e.stage is not model.mtp and e.tensor.weight.component != "embedding"), False
         case ["components", name] if name in parameters.COMPONENTS:
-            return (lambda e: e.stage.kind != "mtp" and e.tensor.weight.component == name), False
+            return (lambda e: e.stage is not model.mtp and e.tensor.weight.component == name), False
         case ["groups", number, ("total" | "active") as what] if number.isdigit() and int(number) < len(main):
-            return (lambda e: e.stage.name == main[int(number)]), what == "active"
+            return (lambda e: e.stage is main[int(number)]), what == "active"
     raise _no_ledger(key, ["total", "active", "embedding", "non_embedding", "mtp", "components.attention"])
 
 
@@ -79,10 +78,13 @@ def _row(stage: Stage, line: Line, of: str, ranges: str, each: int | Fraction, t
 def _tensor_ranges(entry: parameters.Entry, active: bool) -> str:
     chosen = entry.line.condition
     symbols, sizes = [], []
-    for letter, index in zip(entry.tensor.reference.indices, entry.tensor.indices, strict=True):
-        few = active and letter == "e" and isinstance(chosen, Chosen)
-        symbols.append("top_k" if few else index.symbol)
-        sizes.append(chosen.active if few and isinstance(chosen, Chosen) else index.size)
+    for index in entry.tensor.indices:
+        if active and index.role == "experts" and isinstance(chosen, Chosen):
+            symbols.append(chosen.active_symbol)
+            sizes.append(chosen.active)
+        else:
+            symbols.append(index.symbol)
+            sizes.append(index.size)
     return _spelled(symbols, sizes)
 
 
@@ -103,13 +105,13 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
         return Ledger(key, found.bytes, held, tuple(_set_aside(group, found.engine) for group in found.groups))
     kept = types(found.kv_dtype)
     rows = []
-    for stage in equations(architecture, cache=found.mla_cache).stages:
+    per_token = key in ("bytes_per_token", "elements_per_token")
+    for stage in equations(architecture, cache=found.mla_cache).main:
         for line in stage.lines:
-            if line.kind != "store" or stage.kind == "mtp" or (line.kept is None and key.endswith("per_token")):
+            if line.stored is None or (per_token and isinstance(line.kept, (Constant, OfSource))):
                 continue
-            letters = [letter for letter in line.statement.left.indices if letter not in PAST]
-            symbols = [line.scope[letter].symbol for letter in letters]
-            sizes = [line.scope[letter].size for letter in letters]
+            indices = line.stored_indices()
+            symbols, sizes = [index.symbol for index in indices], [index.size for index in indices]
             elements = prod(sizes)
             tokens = _tokens(line, found.context, key)
             kind = kept.of(line)
@@ -117,12 +119,18 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
             ranges = _spelled(symbols, sizes)
             if key != "elements_per_token":
                 ranges += f", {kind.name}: {each:,} bytes"
-            if isinstance(line.kept, Entries) and key.endswith("per_token"):
+            if isinstance(line.kept, Entries) and per_token:
                 ranges += f"; an entry every {line.kept.every} tokens"
                 each = whole([Fraction(each, line.kept.every)])
             times = stage.times
             if key in ("bytes", "full_bytes"):
-                what = "entries" if isinstance(line.kept, Entries) else "tokens" if line.kept is not None else "state"
+                what = (
+                    "entries"
+                    if isinstance(line.kept, Entries)
+                    else "tokens"
+                    if isinstance(line.kept, Pairs)
+                    else "state"
+                )
                 ranges += f"; {tokens:,} {what} × {found.batch} sequences"
                 times *= tokens * found.batch
             rows.append(_row(stage, line, line.statement.left.name, ranges, each, times))
@@ -131,9 +139,26 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
 
 def _tokens(line: Line, context: int, key: str) -> int:
     """How often a store line's left side is kept of `context` tokens; a constant state once."""
-    if line.kept is None:
-        return 1
-    return line.kept.kept(context) if key == "bytes" or isinstance(line.kept, Entries) else context
+    match line.kept:
+        case Entries():
+            return line.kept.kept(context)
+        case Pairs():
+            return line.kept.kept(context) if key == "bytes" else context
+        case Constant() | OfSource() | None:
+            return 1
+
+
+def _counted(line: Line) -> str:
+    """What a store line keeps one of."""
+    match line.kept:
+        case Entries():
+            return "entries"
+        case Pairs():
+            return "tokens"
+        case OfSource():
+            return "source"
+        case Constant() | None:
+            return "state"
 
 
 def _set_aside(group: CacheGroup, engine: str) -> Row:
@@ -153,38 +178,27 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     per_term = 1 if key == "macs" else 2
     passes = found.batch * (3 if found.phase == "train" else 1)
     rows = []
-    for stage in equations(architecture, found.mla).stages:
+    for stage in equations(architecture, found.mla).main:
+        own = stage.workload(work)
         for line in stage.lines:
-            terms = line.terms(work)
+            terms = line.terms(own)
             attends = line.attends()
             wrong_side = (key == "attention" and not attends) or (key == "weights" and attends)
-            if stage.kind == "mtp" or not terms or wrong_side or component not in (None, line.component):
+            if not terms or wrong_side or component not in (None, line.component):
                 continue
             of = line.statement.left.name
-            rows.append(_row(stage, line, of, _terms(line, work, per_term), per_term * terms, stage.times * passes))
+            rows.append(_row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.times * passes))
     return Ledger(key, sum(row.amount for row in rows), convention(work, found.mla), tuple(rows))
-
-
-def _counted(condition: Condition) -> str:
-    """What a condition's joint count counts."""
-    if isinstance(condition, (Pairs, Entries)):
-        return "pairs"
-    return "entries" if isinstance(condition, Completed) else "T"
 
 
 def _terms(line: Line, work: Workload, per_term: int) -> str:
     """2 · T · d · d_ff = …, a condition's joint count as one factor."""
-    letters = list(dict.fromkeys(letter for ref in line.statement.factors for letter in ref.indices))
     symbols, sizes = ([str(per_term)], [per_term]) if per_term != 1 else ([], [])
-    condition = line.condition
-    if condition is not None and set(letters).issuperset(condition.indices):
-        letters = [letter for letter in letters if letter not in condition.indices]
-        if isinstance(condition, Chosen):
-            symbols.append("T · top_k")
-        else:
-            symbols.append(_counted(condition))
+    condition, indices = line.joint(line.factors())
+    if condition is not None:
+        symbols.append(condition.counts)
         sizes.append(condition.count(work))
-    for letter in letters:
-        symbols.append(line.scope[letter].symbol)
-        sizes.append(line.size(letter, work))
+    for index in indices:
+        symbols.append(index.symbol)
+        sizes.append(index.length(work))
     return _spelled(symbols, sizes)

@@ -1,9 +1,10 @@
 """What an architecture means: its forward pass as sums over named indices."""
 
-from gptcalc.equations.language import PAST, Chosen, Entries, Index, Line, Pairs, Tensor, Weight, Workload
-from gptcalc.equations.model import Equations, Stage, equations
+from gptcalc.equations.conditions import Chosen, Constant, Entries, OfSource, Pairs, Wanted, Workload
+from gptcalc.equations.language import Index, Line, Reference, Tensor, Weight
+from gptcalc.equations.model import Equations, Layer, Stage, equations
 
 __all__ = [
-    "PAST", "Chosen", "Entries", "Equations", "Index", "Line", "Pairs", "Stage", "Tensor", "Weight", "Workload",
-    "equations",
+    "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference", "Stage",
+    "Tensor", "Wanted", "Weight", "Workload", "equations",
 ]  # fmt: skip

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from gptcalc.architecture import AltUp
-from gptcalc.equations.language import Index, Lines, Wanted
+from gptcalc.equations.conditions import Wanted
+from gptcalc.equations.language import Index, Lines, Mark
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
 
 def scope(a: AltUp, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters run over: j, k, m all streams, e those that are projected, b the channels once more."""
-    streams = symbols.index("n_streams", a.n)
-    return {"j": streams, "k": streams, "m": streams, "e": symbols.index("n_projected", a.n - 1), "b": d}
+    streams = symbols.index("n_streams", a.n, "streams")
+    projected = symbols.index("n_projected", a.n - 1, "projections")
+    return {"j": streams, "k": streams, "m": streams, "e": projected, "b": d}
 
 
 def spread(lines: Lines) -> None:
@@ -47,7 +49,7 @@ def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
 def _router(lines: Lines, a: AltUp) -> None:
     """ρ: one number a stream, from the active one."""
     norm_line(lines, a.norm, "ν[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
-    lines.sum("ρ[t,m] = Σ_i ν[t,i]·W_R[i,m]", saved=2, W_R="router")
+    lines.sum("ρ[t,m] = Σ_i ν[t,i]·W_R[i,m]", saved=2, W_R=Mark("router", "router"))
     lines.pointwise("ρ[t,m] = tanh(ρ[t,m]/d)", saved=2)
 
 

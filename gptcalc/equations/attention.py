@@ -7,7 +7,8 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 from __future__ import annotations
 
 from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature, rotated
-from gptcalc.equations.language import LOG_SUM_EXP, Chosen, Index, Lines, Pairs, plus
+from gptcalc.equations.conditions import Chosen, Pairs
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus
 from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -22,28 +23,28 @@ def head_indices(a: Attention) -> tuple[str, str]:
 def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of attention run over."""
     name = a.section
-    n_heads = symbols.index("n_heads", a.n_heads, name, "tp")
-    d_head = symbols.index("d_head", a.d_head, name)
+    n_heads = symbols.index("n_heads", a.n_heads, "heads", name, "tp")
+    d_head = symbols.index("d_head", a.d_head, "channels", name)
     if a.d_head * a.n_heads == d.size:
-        d_head = symbols.derived(f"{d.symbol}/{n_heads.symbol}", a.d_head)
+        d_head = symbols.derived(f"{d.symbol}/{n_heads.symbol}", a.d_head, "channels")
     letters = {"i": d, "h": n_heads, "a": d_head, "w": d_head}
     if a.d_v != a.d_head:
-        letters["w"] = symbols.index("d_v", a.d_v, name)
+        letters["w"] = symbols.index("d_v", a.d_v, "channels", name)
     if a.n_kv_heads not in (1, a.n_heads):
-        g = symbols.index("n_kv_heads", a.n_kv_heads, name, "kv")
+        g = symbols.index("n_kv_heads", a.n_kv_heads, "heads", name, "kv")
         letters["g"] = g
-        letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "tp")
+        letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "heads", "tp")
     if a.q_rank is not None:
-        letters["m"] = symbols.index("q_rank", a.q_rank, name)
+        letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
     if a.experts is not None:
-        letters["e"] = symbols.index("n_experts", a.experts.n_experts, name, "ep")
-        letters["q"] = letters["e"]._replace(shard=None)  # the router is everywhere
-        letters["j"] = symbols.index("top_k", a.experts.top_k, name)
+        letters["e"] = symbols.index("n_experts", a.experts.n_experts, "experts", name, "ep")
+        letters["q"] = letters["e"]._replace(role="choices", shard=None)  # the router is everywhere
+        letters["j"] = symbols.index("top_k", a.experts.top_k, "chosen", name)
     if a.index is not None:
-        letters["x"] = symbols.index("d_index", a.index.d, name)
+        letters["x"] = symbols.index("d_index", a.index.d, "channels", name)
     if a.relative is not None:
-        letters["β"] = symbols.index("d_relative", a.relative.d, name)
-        letters["δ"] = symbols.index("extent", a.relative.extent, name)
+        letters["β"] = symbols.index("d_relative", a.relative.d, "channels", name)
+        letters["δ"] = symbols.index("extent", a.relative.extent, "distances", name)
     if a.kv_conv is not None:
         letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
     return letters
@@ -86,7 +87,7 @@ def _queries(lines: Lines, a: Attention) -> None:
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        lines.sum("ρ[t,q] = Σ_i n[t,i]·W_R[i,q]", saved=2, W_R="router")
+        lines.sum("ρ[t,q] = Σ_i n[t,i]·W_R[i,q]", saved=2, W_R=Mark("router", "router"))
         lines.pointwise("π[t,q] = softmax_q(ρ[t,q]), the top_k kept")
         lines.sum(f"p[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
         lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = p[{_ix('t', 'e', q, 'a')}], e the j-th of E(t)")
@@ -125,13 +126,13 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     _, kv = head_indices(a)
     k, v = _ix("t", kv, "a"), _ix("t", kv, "w")
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
-    lines.sum(f"k[{k}] = Σ_i n[t,i]·W_K[{_ix('i', kv, 'a')}]{bias}", saved=2, W_K="k", b_K="k.bias")
+    lines.sum(f"k[{k}] = Σ_i n[t,i]·W_K[{_ix('i', kv, 'a')}]{bias}", saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
     if a.k_eq_v:
         turned = a.rope is not None and a.qk_norm is None  # then the backward pass needs v beside the rotated k
         lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
     else:
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
-        lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V="v", b_V="v.bias")
+        lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V=Mark("v", "values"), b_V="v.bias")
     if a.kv_conv is not None:
         convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
         convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)
@@ -143,8 +144,8 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {a.value_scale:g}·v[{v}]")
     _position_and_norm(lines, a, "k", k, kv)
-    lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", pairs, "kv")
-    lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", pairs, "kv")
+    lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", "keys", pairs)
+    lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", "values", pairs)
 
 
 def _indexer(lines: Lines, a: Attention, index: BlockIndexer) -> None:
@@ -160,7 +161,7 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer) -> None:
         part = "" if channels == index.d else f", {channels} of {index.d} channels"
         lines.pointwise(f"q_I[{query}] = rotate(q_I[{query}], t{part})")
         lines.pointwise(f"k_I[t,x] = rotate(k_I[t,x], t{part})")
-    lines.store("K_I[s,x] = k_I[s,x]", Pairs(), "index")
+    lines.store("K_I[s,x] = k_I[s,x]", "index keys", Pairs())
     lines.sum(f"ζ[{score}] = Σ_x q_I[{query}]·K_I[s,x]", Pairs())
     newest = "its own block" if index.local == 1 else f"the {index.local} newest blocks"
     blocks = f"the {index.top_k} blocks of {index.block} keys where ζ[{score}] is largest, {newest} among them"
@@ -235,8 +236,12 @@ def _output(lines: Lines, a: Attention) -> None:
         lines.pointwise(f"{u} = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j the place of e in E(t)", chosen, saved=2)
         lines.sum(
             f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} {u}·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
-            chosen, W_O="out", b_O="out.bias",
+            chosen, W_O=Mark("out", "out"), b_O="out.bias",
         )  # fmt: skip
         return
     out = _ix("t", q, "w")
-    lines.sum(f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}", W_O="out", b_O="out.bias")
+    lines.sum(
+        f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}",
+        W_O=Mark("out", "out"),
+        b_O="out.bias",
+    )

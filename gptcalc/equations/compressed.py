@@ -8,7 +8,8 @@ projections (two halves where entries overlap), k over the tokens that an entry 
 from __future__ import annotations
 
 from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer, rotated
-from gptcalc.equations.language import LOG_SUM_EXP, Completed, Entries, Index, Lines, Pairs
+from gptcalc.equations.conditions import Completed, Constant, Entries, Pairs
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -16,36 +17,37 @@ from gptcalc.equations.symbols import Symbols
 def scope(a: CompressedAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of compressed attention run over."""
     name = a.section
-    groups = symbols.index("n_groups", a.n_groups, name, "tp")
-    n_heads = symbols.index("n_heads", a.n_heads, name)
+    groups = symbols.index("n_groups", a.n_groups, "heads", name, "tp")
+    n_heads = symbols.index("n_heads", a.n_heads, "heads", name)
     letters = {
         "i": d,
         "g": groups,
-        "r": symbols.derived(f"{n_heads.symbol}/{groups.symbol}", a.n_heads // a.n_groups, "tp"),
-        "a": symbols.index("d_head", a.d_head, name),
-        "m": symbols.index("q_rank", a.q_rank, name),
-        "o": symbols.index("out_rank", a.out_rank, name),
+        "r": symbols.derived(f"{n_heads.symbol}/{groups.symbol}", a.n_heads // a.n_groups, "heads", "tp"),
+        "a": symbols.index("d_head", a.d_head, "channels", name),
+        "m": symbols.index("q_rank", a.q_rank, "channels", name),
+        "o": symbols.index("out_rank", a.out_rank, "channels", name),
     }
     return letters if a.compress is None else letters | _entries_scope(a.compress, name, letters["a"], symbols)
 
 
 def _entries_scope(c: Compression, name: str, latent: Index, symbols: Symbols) -> dict[str, Index]:
-    every = symbols.index("every", c.every, name)
+    every = symbols.index("every", c.every, "taps", name)
     letters = {
-        "χ": Index(f"⌊S/{every.symbol}⌋", 0, every=c.every),
+        "χ": Index(f"⌊S/{every.symbol}⌋", 0, "entries", every=c.every),
         "l": every,
         "k": _halves(every, c, symbols),
         "b": _halves(latent, c, symbols),
     }
     if c.index is not None:
-        heads, width = symbols.index("index_heads", c.index.n_heads, name), symbols.index("d_index", c.index.d, name)
+        heads = symbols.index("index_heads", c.index.n_heads, "heads", name)
+        width = symbols.index("d_index", c.index.d, "channels", name)
         letters |= {"j": heads, "x": width, "z": _halves(width, c, symbols)}
     return letters
 
 
 def _halves(index: Index, c: Compression, symbols: Symbols) -> Index:
     """Twice the range where entries overlap."""
-    return symbols.derived(f"2·{index.symbol}", 2 * index.size) if c.overlap else index
+    return symbols.derived(f"2·{index.symbol}", 2 * index.size, index.role) if c.overlap else index
 
 
 def compressed_attention(lines: Lines, a: CompressedAttention, dropout: bool) -> None:
@@ -55,7 +57,7 @@ def compressed_attention(lines: Lines, a: CompressedAttention, dropout: bool) ->
     lines.sum("k[t,a] = Σ_i n[t,i]·W_KV[i,a]", saved=2, W_KV="kv")
     norm_line(lines, a.latent_norm, "k[t,a]", "k[t,a]", "a", "kv_norm", name="_k", saved=2)
     _rotate(lines, a, "k[t,a]", "t")
-    lines.store("K[s,a] = k[s,a]", window, "kv")
+    lines.store("K[s,a] = k[s,a]", "keys", window)
     if a.compress is not None:
         _compress(lines, a, a.compress, "C", "a", "b", "compress")
         if a.compress.index is not None:
@@ -87,9 +89,9 @@ def _compress(lines: Lines, a: CompressedAttention, c: Compression, to: str, one
     lines.sum(f"{content}[t,{both}] = Σ_i n[t,i]·W_CK[i,{both}]", saved=2, W_CK=f"{key}.kv")
     lines.sum(f"{weight}[t,{both}] = Σ_i n[t,i]·W_CG[i,{both}]", saved=2, W_CG=f"{key}.gate")
     for what, of in (("Κ", content), ("Ω", weight)):
-        lines.store(f"{what}{name}[l,{both}] = {of} of the open entry's tokens", None, "open")
+        lines.store(f"{what}{name}[l,{both}] = {of} of the open entry's tokens", "open entry", Constant())
         if c.overlap:
-            lines.store(f"{what}_P{name}[l,{one}] = first half of {of} of the entry before", None, "open")
+            lines.store(f"{what}_P{name}[l,{one}] = first half of {of} of the entry before", "open entry", Constant())
     lines.pointwise(
         f"{share}[χ,k,{one}] = softmax_k({weight} of the entry's tokens + P_C[l,{both}])",
         now, saved=2, P_C=f"{key}.position",
@@ -99,7 +101,8 @@ def _compress(lines: Lines, a: CompressedAttention, c: Compression, to: str, one
     whole = f"{to}[χ,{one}]"
     norm_line(lines, a.latent_norm, whole, whole, one, f"{key}.norm", name="_C", saved=2, condition=now)
     _rotate(lines, a, whole, f"χ·{c.every}", now)
-    lines.store(f"{to}[χ,{one}] = {to} of all complete entries", Entries(c.every), "index" if name else "compressed")
+    kept = Entries(c.every)
+    lines.store(f"{to}[χ,{one}] = {to} of all complete entries", "index keys" if name else "entries", kept)
 
 
 def _choose(lines: Lines, a: CompressedAttention, c: Compression, index: EntryIndexer) -> None:

@@ -6,16 +6,17 @@ What joins, spreads and mixes them is read off the streams of the same token: ξ
 from __future__ import annotations
 
 from gptcalc.architecture import Streams
-from gptcalc.equations.language import Condition, Index, Lines, Wanted
+from gptcalc.equations.conditions import Condition, Wanted
+from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
 
 def scope(s: Streams, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of the streams run over: q all the coefficients, j their scales."""
-    n = symbols.index("n_streams", s.n)
-    q = symbols.derived(f"2·{n.symbol}+{n.symbol}·{n.symbol}", (2 + s.n) * s.n)
-    return {"n": n, "l": n, "q": q, "j": symbols.derived("3", 3)}
+    n = symbols.index("n_streams", s.n, "streams")
+    q = symbols.derived(f"2·{n.symbol}+{n.symbol}·{n.symbol}", (2 + s.n) * s.n, "coefficients")
+    return {"n": n, "l": n, "q": q, "j": symbols.derived("3", 3, "coefficients")}
 
 
 def begin(lines: Lines) -> None:

@@ -12,186 +12,95 @@ the shape of every weight, the number of parameters, the FLOPs, the cache and th
 
 and one more concept, the condition: where not all combinations of two indices occur (s ≤ t, e among the top_k), it
 replaces the product of their ranges by a joint count.
+
+What a thing means is said, not spelled: an index has a role (roles.Role), a store line says what it keeps and how much
+of the past (roles.Stored, conditions.Keep), a mark may say what a weight is for (roles.Use). Analyses read these.
+
+How mixers without a growing cache are written:
+
+    a recurrent state: lines.store("S[h,a,w] = S of the newest token", "state", Constant()). It is read and written once
+        a token, so its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]" is 2·T·h·a·w FLOPs,
+        and so is an outer product added to it: "S[h,a,w] += Σ_{} k[t,h,a]·v[t,h,w]" (an empty sum counts its products).
+        Its type is the states' (fp32). A chunked form is a second way to write the lines, as latent attention has two.
+    a convolution's state: lines.store("R[κ,f] = the last tokens' f", "convolution", Constant()), κ with the role taps.
+    cross-attention: σ with the role source; keys are made in the first pass alone, "k[σ,h,a] = Σ_i c[σ,i]·W_K[i,h,a]"
+        under the condition Once(); lines.store("K[σ,h,a] = k[σ,h,a]", "keys", OfSource()) is there for every source
+        token and doesn't grow; "z[t,σ,h] = Σ_a q[t,h,a]·K[σ,h,a]" needs no condition. An encoder's stages run over the
+        source: Stage.runs "encoder", Workload.encoder.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 from typing import Literal, NamedTuple
 
-Phase = Literal["prefill", "decode", "train"]
-Pairing = Literal["causal", "full"]
-Logits = Literal["all", "last"]
-Shard = Literal["tp", "kv", "ep", "vocab"]  # kv: split like tp, but never finer than one KV head
+from msgspec import Struct
 
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One sequence of `context` tokens. prefill and train run all of them from nothing, decode the last one."""
-
-    context: int
-    phase: Phase = "prefill"
-    pairs: Pairing = "causal"
-    logits: Logits = "all"
-
-    @property
-    def new_tokens(self) -> int:
-        """T, the range of t."""
-        return 1 if self.phase == "decode" else self.context
+from gptcalc.equations.conditions import Chosen, Condition, Keep, Workload
+from gptcalc.equations.roles import LOOKED_BACK, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 
 
 class Index(NamedTuple):
-    """What an index letter runs over: its size, the same as a symbol, and along which devices it is split."""
+    """What an index letter runs over: its size, the same as a symbol, its role, and along which devices it is split."""
 
     symbol: str
     size: int
+    role: Role
     shard: Shard | None = None
-    every: int = 0  # an index over entries that each stand for so many tokens of the context
+    every: int = 0  # an index over entries that each stand for so many tokens of the past
+
+    def length(self, work: Workload) -> int:
+        """Its range in one pass."""
+        match self.role:
+            case "new":
+                return work.new_tokens
+            case "past":
+                return work.context
+            case "source":
+                return work.source
+            case "entries":
+                return work.context // self.every
+        return self.size
+
+
+class Mark(NamedTuple):
+    """How a line names a learned tensor: its key in the sublayer, and what it is for."""
+
+    key: str
+    use: Use = "other"
+    component: str = ""  # where it is another than the line's
+    tied: bool = False  # another stage has it: it is counted there, and its key is whole
 
 
 class Weight(NamedTuple):
-    """The mark of a learned tensor: its key (the name it is known by everywhere) and the component it belongs to."""
+    """A learned tensor: its key (the name it is known by everywhere) and the component it belongs to."""
 
     key: str
     component: str
+    plain: str  # the key without the sublayer's number: attn2.q is attn.q
+    use: Use = "other"
+    tied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """The condition on (t, s): a token sees itself and what came before it, in its window or chunk, or its choice.
+class Prefix(NamedTuple):
+    """What the keys of a sublayer's weights begin with: the second of a kind in a block is attn2, …"""
 
-    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far.
-    """
-
-    window: int | None = None
-    chunk: int | None = None
-    top_k: int | None = None
-    block: int | None = None
-    indices = ("t", "s")
+    kind: str
+    number: int = 1
 
     def __str__(self) -> str:
-        if self.window is not None:
-            return f"t − {self.window} < s ≤ t"
-        if self.chunk is not None:
-            return f"s ≤ t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
-        if self.block is not None:
-            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ top_{self.top_k}(t)"
-        if self.top_k is not None:
-            return f"s ≤ t, s ∈ top_{self.top_k}(t)"
-        return "s ≤ t"
+        return self.kind if self.number == 1 else f"{self.kind}{self.number}"
 
-    def kept(self, context: int) -> int:
-        """How many of `context` tokens the newest one can still need: what the cache holds."""
-        return min(context, self.window or self.chunk or context)
-
-    def count(self, work: Workload) -> int:
-        """How many pairs (t, s) occur."""
-        s = work.context
-        if work.pairs == "full":
-            return work.new_tokens * s
-        if work.phase == "decode":
-            if self.chunk is not None:
-                return (s - 1) % self.chunk + 1
-            if self.block is not None:
-                return min(s, self.earlier + (s - 1) % self.block + 1)
-            return min(s, self.window or self.top_k or s)
-        if self.chunk is not None:
-            whole, rest = divmod(s, self.chunk)
-            return whole * triangle(self.chunk) + triangle(rest)
-        if self.block is not None:
-            limit = min(s, self.earlier + self.block)  # up to here all is seen
-            whole, rest = divmod(s - limit, self.block)
-            return triangle(limit) + (s - limit) * self.earlier + whole * triangle(self.block) + triangle(rest)
-        limit = min(s, self.window or self.top_k or s)
-        return triangle(limit) + (s - limit) * limit
-
-    @property
-    def earlier(self) -> int:
-        """Keys in the chosen blocks before a token's own, once there are as many."""
-        return ((self.top_k or 1) - 1) * (self.block or 1)
-
-
-def triangle(n: int) -> int:
-    """1 + 2 + … + n."""
-    return n * (n + 1) // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """The condition on (t, χ): a token sees the entries of `every` tokens that are complete with it, or its choice."""
-
-    every: int
-    top_k: int | None = None
-    indices = ("t", "χ")
-
-    def __str__(self) -> str:
-        chosen = "" if self.top_k is None else f", χ ∈ top_{self.top_k}(t)"
-        return f"χ < ⌊(t + 1)/{self.every}⌋{chosen}"
-
-    def kept(self, context: int) -> int:
-        """How many entries there are."""
-        return context // self.every
-
-    def count(self, work: Workload) -> int:
-        """How many pairs (t, χ) occur."""
-        entries = self.kept(work.context)
-        if work.pairs == "full":
-            return work.new_tokens * entries
-        most = entries if self.top_k is None else min(entries, self.top_k)
-        if work.phase == "decode":
-            return most
-        # every tokens see 1 entry, every further ones 2, …; from the one that completes the last on all see `most`
-        return self.every * triangle(max(most - 1, 0)) + most * (work.context - most * self.every + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The condition on χ alone: the entries that the new tokens complete."""
-
-    every: int
-    indices = ("χ",)
-
-    def __str__(self) -> str:
-        return f"entries of {self.every} tokens completed now"
-
-    def count(self, work: Workload) -> int:
-        return work.context // self.every - (work.context - work.new_tokens) // self.every
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The condition on (t, e): of `total` experts a token uses `active`, and so touches that share of their weights."""
-
-    active: int
-    total: int
-    active_symbol: str = "top_k"
-    name: str = "E"
-    indices = ("t", "e")
-
-    def __str__(self) -> str:
-        return f"e ∈ {self.name}(t), |{self.name}| = {self.active}"
-
-    def count(self, work: Workload) -> int:
-        return work.new_tokens * self.active
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The condition on t where logits are wanted: of all new tokens, or of the last."""
-
-    indices = ("t",)
-
-    def __str__(self) -> str:
-        return ""
-
-    def count(self, work: Workload) -> int:
-        return work.new_tokens if work.logits == "all" else 1
-
-
-Condition = Pairs | Entries | Completed | Chosen | Wanted
+    def weight(self, mark: Mark | str, component: str) -> Weight:
+        if isinstance(mark, str):
+            mark = Mark(mark)
+        where = mark.component or component
+        if mark.tied or not self.kind:
+            return Weight(mark.key, where, mark.key, mark.use, mark.tied)
+        return Weight(f"{self}.{mark.key}", where, f"{self.kind}.{mark.key}", mark.use)
 
 
 class Reference(NamedTuple):
@@ -208,10 +117,8 @@ class Statement(NamedTuple):
     references: tuple[Reference, ...]
     factors: tuple[Reference, ...]
     summed: tuple[str, ...]
+    adds: bool = False  # += adds to what the left side was
 
-
-#: letters that run over what lies in the past: tokens, entries that stand for several
-PAST = ("s", "χ")
 
 REFERENCE = re.compile(r"([^\W\d_][\w′̂]*)\[([^\]]*)\]")
 SUM = re.compile(r"Σ_(?:\{([^}]*)\}|(\w))")
@@ -223,20 +130,20 @@ def parse(text: str) -> Statement:
     left_text, _, right_text = text.partition("=")
     references = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(text))
     left = references[0] if REFERENCE.search(left_text) else Reference("", ())
+    adds = left_text.endswith("+")
     found = SUM.search(right_text)
     if found is None:
-        return Statement(left, references, (), ())
+        return Statement(left, references, (), (), adds)
     product = right_text[found.end() :].split(" + ")[0]
     factors = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(product))
-    return Statement(left, references, factors, _letters(found[1] or found[2]))
+    return Statement(left, references, factors, _letters(found[1] or found[2] or ""), adds)
 
 
 def _letters(text: str) -> tuple[str, ...]:
     return tuple(letter for letter in text.split(",") if letter)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True, eq=False):
     """A learned tensor as a line defines it."""
 
     weight: Weight
@@ -256,22 +163,50 @@ class Tensor:
     def active(self) -> int:
         """What one token's forward pass touches: of the experts the chosen ones, of anything else all."""
         chosen = self.line.condition
-        if isinstance(chosen, Chosen) and "e" in self.reference.indices:
+        if isinstance(chosen, Chosen) and any(index.role == "experts" for index in self.indices):
             return self.params * chosen.active // chosen.total
         return self.params
 
     @property
+    def kind(self) -> Kind:
+        """What is done with it, read off its place in the line."""
+        roles = {index.role for index in self.indices}
+        if self.reference in self.line.statement.factors:
+            return "kernel" if "taps" in roles else "matrix"
+        if self.line.kind == "sum":
+            return "bias"
+        return "vector" if roles.isdisjoint(ROWS) else "table"
+
+    @property
+    def layer(self) -> str:
+        """The key of the matrix that it belongs to: of a bias the matrix of its sum, else its own."""
+        if self.kind != "bias":
+            return self.weight.key
+        line = self.line
+        return next(
+            (line.weights[f.name].key for f in line.statement.factors if f.name in line.weights), self.weight.key
+        )
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """A matrix's shape as inputs × outputs, a bias's as outputs (experts in front); any other as it is indexed."""
-        letters, scope, statement = self.reference.indices, self.line.scope, self.line.statement
         if self.line.kind != "sum":
-            return tuple(scope[letter].size for letter in letters) or (1,)
-        experts = tuple(scope[letter].size for letter in letters if letter == "e")
-        rest = [letter for letter in letters if letter != "e"]
-        outputs = prod(scope[letter].size for letter in rest if letter not in statement.summed)
-        if self.reference not in statement.factors:
-            return (*experts, outputs)
-        return (*experts, prod(scope[letter].size for letter in rest if letter in statement.summed), outputs)
+            return tuple(index.size for index in self.indices) or (1,)
+        copies, inputs, outputs = self.axes([index.size for index in self.indices])
+        return (*copies, outputs) if self.kind == "bias" else (*copies, inputs, outputs)
+
+    def axes(self, sizes: Iterable[int]) -> tuple[tuple[int, ...], int, int]:
+        """Copies, inputs and outputs of a factor of a sum whose indices, as it is written, have these sizes."""
+        copies: tuple[int, ...] = ()
+        inputs = outputs = 1
+        for letter, size in zip(self.reference.indices, sizes, strict=True):
+            if self.line.scope[letter].role in STACKED:
+                copies += (size,)
+            elif letter in self.line.statement.summed:
+                inputs *= size
+            else:
+                outputs *= size
+        return copies, inputs, outputs
 
 
 #: What the mark `saved` means. Kept is what a product, a norm, a softmax or an activation function needs again in the
@@ -285,64 +220,80 @@ SAVED = "kept for the backward pass: inputs of products, norms and activations, 
 LOG_SUM_EXP = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+#: the residual stream: one, or several side by side
+STREAM = frozenset({"x", "X"})
+
+
+class Line(Struct, frozen=True, eq=False, kw_only=True):
     """One equation of the forward pass."""
 
     text: str
     kind: Literal["sum", "pointwise", "store", "read"]
     component: str
-    scope: dict[str, Index] = field(compare=False)
-    weights: dict[str, Weight] = field(compare=False)
+    scope: dict[str, Index]
+    part: str = ""  # the sublayer it belongs to, as its weights' keys begin
+    weights: dict[str, Weight] = {}
     condition: Condition | None = None
     saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training (SAVED)
-    pool: str = ""  # store lines: the cache that is written
-    kept: Pairs | Entries | None = None  # store lines: how much of the past stays; None: something of constant size
-    flash: int = 0  # bytes a row (the left side without s) that fused attention keeps instead of the pairs
+    stored: Stored | None = None  # store lines: what is kept …
+    kept: Keep | None = None  # … and how much of it
+    flash: int = 0  # bytes a row (the left side without the past) that fused attention keeps instead of the pairs
 
     @property
     def statement(self) -> Statement:
         return parse(self.text)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it makes the residual stream, which goes from layer to layer."""
+        return self.statement.left.name in STREAM
+
+    def indices(self, reference: Reference) -> list[Index]:
+        """What a symbol's indices run over."""
+        return [self.scope[letter] for letter in reference.indices]
+
+    def roles(self, reference: Reference) -> set[Role]:
+        return {index.role for index in self.indices(reference)}
+
     def ranges(self) -> dict[str, Index]:
-        """The index letters of the line, each with what it runs over. t and s are set by the workload."""
+        """The index letters of the line, each with what it runs over."""
         letters = dict.fromkeys(letter for ref in self.statement.references for letter in ref.indices)
         return {letter: self.scope[letter] for letter in letters}
+
+    def factors(self) -> list[Index]:
+        """What the sum's terms and results run over, each letter once."""
+        letters = dict.fromkeys(letter for ref in self.statement.factors for letter in ref.indices)
+        return [self.scope[letter] for letter in letters]
+
+    def joint(self, indices: Iterable[Index]) -> tuple[Condition | None, list[Index]]:
+        """The condition where it holds for these indices, and those that it doesn't count."""
+        listed, condition = list(indices), self.condition
+        if condition is None or not {index.role for index in listed}.issuperset(condition.roles):
+            return None, listed
+        return condition, [index for index in listed if index.role not in condition.roles]
 
     def terms(self, work: Workload) -> int:
         """How many terms the sum has over all its results: the multiply-adds of one sequence."""
         if self.kind != "sum":
             return 0
-        letters = {letter for ref in self.statement.factors for letter in ref.indices}
-        return self.count(letters, work)
-
-    def count(self, letters: set[str], work: Workload) -> int:
-        """How many combinations of these indices occur."""
-        condition = self.condition
-        if condition is not None and letters.issuperset(condition.indices):
-            rest, n = letters.difference(condition.indices), condition.count(work)
-        else:
-            rest, n = letters, 1
-        for letter in rest:
-            n *= self.size(letter, work)
-        return n
-
-    def size(self, letter: str, work: Workload) -> int:
-        if letter == "t":
-            return work.new_tokens
-        if letter == "s":
-            return work.context
-        index = self.scope[letter]
-        return work.context // index.every if index.every else index.size
+        condition, rest = self.joint(self.factors())
+        return (1 if condition is None else condition.count(work)) * prod([index.length(work) for index in rest])
 
     def flops(self, work: Workload) -> int:
         """2 × the multiply-adds."""
         return 2 * self.terms(work)
 
     def attends(self) -> bool:
-        """Whether it multiplies over pairs of tokens, and no weights."""
-        factors = self.statement.factors
-        return "s" in self.ranges() and not any(ref.name in self.weights for ref in factors)
+        """Whether it multiplies over pairs of a new token and what it looks back on, and no weights."""
+        roles = {index.role for index in self.factors()}
+        if "new" not in roles or roles.isdisjoint(LOOKED_BACK):
+            return False
+        return not any(ref.name in self.weights for ref in self.statement.factors)
+
+    def is_of_pairs(self, reference: Reference) -> bool:
+        """Whether there is one of these for every pair of a new token and what it looks back on."""
+        roles = self.roles(reference)
+        return "new" in roles and not roles.isdisjoint(LOOKED_BACK)
 
     def tensors(self) -> list[Tensor]:
         """The learned tensors on this line."""
@@ -351,42 +302,51 @@ class Line:
         marks = self.weights
         return [Tensor(marks[ref.name], self, ref) for ref in self.statement.references if ref.name in marks]
 
-    def stored_elements(self) -> int:
-        """Elements that one token adds to the cache on a store line."""
-        if self.kind != "store":
-            return 0
-        return prod(self.scope[letter].size for letter in self.statement.left.indices if letter not in PAST)
+    def stored_indices(self) -> list[Index]:
+        """On a store line: the indices of what is kept of one token or entry, or of a state."""
+        return [index for index in self.indices(self.statement.left) if index.role not in LOOKED_BACK]
 
 
 class Lines:
     """Collects a sublayer's lines. One scope, one component and one prefix of keys serve all of them."""
 
-    def __init__(self, prefix: str, component: str, scope: dict[str, Index]) -> None:
-        self.prefix = prefix
+    def __init__(
+        self, prefix: Prefix | str, component: str, scope: dict[str, Index], lines: list[Line] | None = None
+    ) -> None:
+        self.prefix = Prefix(prefix) if isinstance(prefix, str) else prefix
         self.component = component
         self.scope = scope
-        self.lines: list[Line] = []
+        self.lines: list[Line] = [] if lines is None else lines
+
+    def under(self, component: str, prefix: str | None = None) -> Lines:
+        """The same list of lines, entered under another component, and with keys of another prefix."""
+        return Lines(self.prefix if prefix is None else prefix, component, self.scope, self.lines)
 
     def sum(
-        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str
+        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str | Mark
     ) -> None:
         """A counted sum. Keywords mark weights: symbol = key after the prefix."""
         self._add("sum", text, condition, saved, component, keys)
 
     def pointwise(
         self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", flash: int = 0,
-        **keys: str,
+        **keys: str | Mark,
     ) -> None:  # fmt: skip
         """A line without FLOPs."""
         self._add("pointwise", text, condition, saved, component, keys, flash)
 
-    def store(self, text: str, kept: Pairs | Entries | None, pool: str) -> None:
-        """A line whose left side stays in the cache `pool`."""
-        self.lines.append(Line(text, "store", self.component, self.scope, {}, pool=pool, kept=kept))
+    def store(self, text: str, stored: Stored, kept: Keep) -> None:
+        """A line whose left side stays in the cache."""
+        line = Line(
+            text=text, kind="store", component=self.component, scope=self.scope, part=str(self.prefix),
+            stored=stored, kept=kept,
+        )  # fmt: skip
+        self.lines.append(line)
 
     def read(self, text: str) -> None:
         """A line that reads what another sublayer stored."""
-        self.lines.append(Line(text, "read", self.component, self.scope, {}))
+        line = Line(text=text, kind="read", component=self.component, scope=self.scope, part=str(self.prefix))
+        self.lines.append(line)
 
     def _add(
         self,
@@ -395,12 +355,16 @@ class Lines:
         condition: Condition | None,
         saved: int,
         component: str,
-        keys: dict[str, str],
+        keys: dict[str, str | Mark],
         flash: int = 0,
     ) -> None:
         where = component or self.component
-        marks = {name: Weight(f"{self.prefix}.{key}" if self.prefix else key, where) for name, key in keys.items()}
-        self.lines.append(Line(text, kind, where, self.scope, marks, condition, saved, flash=flash))
+        marks = {name: self.prefix.weight(mark, where) for name, mark in keys.items()}
+        line = Line(
+            text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
+            condition=condition, saved=saved, flash=flash,
+        )  # fmt: skip
+        self.lines.append(line)
 
 
 def plus(bias: str, present: bool) -> str:

@@ -11,7 +11,8 @@ from typing import Literal
 
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention import growth
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Pairs, plus
+from gptcalc.equations.conditions import Pairs
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -22,23 +23,23 @@ CacheForm = Literal["latent", "expanded"]
 def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of latent attention run over."""
     name = a.section
-    nope = symbols.index("d_nope", a.d_nope, name)
-    rope = symbols.index("d_rope", a.d_rope, name)
-    both = symbols.derived(f"{nope.symbol}+{rope.symbol}", a.d_nope + a.d_rope)
+    nope = symbols.index("d_nope", a.d_nope, "channels", name)
+    rope = symbols.index("d_rope", a.d_rope, "channels", name)
+    both = symbols.derived(f"{nope.symbol}+{rope.symbol}", a.d_nope + a.d_rope, "channels")
     letters = {
         "i": d,
-        "h": symbols.index("n_heads", a.n_heads, name, "tp"),
-        "l": symbols.index("kv_rank", a.kv_rank, name),
+        "h": symbols.index("n_heads", a.n_heads, "heads", name, "tp"),
+        "l": symbols.index("kv_rank", a.kv_rank, "channels", name),
         "a": nope,
         "p": rope,
         "b": both if a.d_rope else nope,
-        "w": symbols.index("d_v", a.d_v, name),
+        "w": symbols.index("d_v", a.d_v, "channels", name),
     }
     if a.q_rank is not None:
-        letters["m"] = symbols.index("q_rank", a.q_rank, name)
+        letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
     if a.index is not None:
-        letters["j"] = symbols.index("index_heads", a.index.n_heads, name)
-        letters["x"] = symbols.index("d_index", a.index.d, name)
+        letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
+        letters["x"] = symbols.index("d_index", a.index.d, "channels", name)
     return letters
 
 
@@ -69,7 +70,7 @@ def latent_attention(lines: Lines, a: LatentAttention, form: Form, cache: CacheF
         lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
         lines.pointwise(f"o[t,h,w] = σ(γ_o[{gate}])·o[t,h,w]", saved=2)
     bias = plus("b_O[i]", "out" in a.bias)
-    lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O="out", b_O="out.bias")
+    lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
 
 
 def _queries(lines: Lines, a: LatentAttention) -> None:
@@ -110,9 +111,9 @@ def _latents(lines: Lines, a: LatentAttention) -> None:
 
 
 def _store_latent(lines: Lines, a: LatentAttention) -> None:
-    lines.store("C[s,l] = c[s,l]", Pairs(), "kv")
+    lines.store("C[s,l] = c[s,l]", "latent", Pairs())
     if a.d_rope:
-        lines.store("K_R[s,p] = k_R[s,p]", Pairs(), "kv")
+        lines.store("K_R[s,p] = k_R[s,p]", "rotary key", Pairs())
 
 
 def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
@@ -125,8 +126,8 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
         joined = "k_N[t,h,a] and k_R[t,p], one behind the other" if a.d_rope else "k_N[t,h,a]"
         lines.pointwise(f"k[t,h,b] = {joined}")
-        lines.store("K[s,h,b] = k[s,h,b]", Pairs(), "kv")
-        lines.store("V[s,h,w] = v[s,h,w]", Pairs(), "kv")
+        lines.store("K[s,h,b] = k[s,h,b]", "keys", Pairs())
+        lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs())
     elif a.kv is None:
         _store_latent(lines, a)
 
@@ -146,7 +147,7 @@ def _indexer(lines: Lines, a: LatentAttention, index: Indexer) -> None:
     if a.position == "rope":
         lines.pointwise("q_I[t,j,x] = rotate(q_I[t,j,x], t)")
         lines.pointwise("k_I[t,x] = rotate(k_I[t,x], t)")
-    lines.store("K_I[s,x] = k_I[s,x]", Pairs(), "index")
+    lines.store("K_I[s,x] = k_I[s,x]", "index keys", Pairs())
     lines.sum("ω[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
     lines.sum("ζ[t,s,j] = Σ_x q_I[t,j,x]·K_I[s,x]", Pairs())
     lines.pointwise("ζ[t,s,j] = relu(ζ[t,s,j])", Pairs())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gptcalc.architecture import ACTIVATIONS, ClampAt, Experts, Mlp, Norm
-from gptcalc.equations.language import Chosen, Condition, Index, Lines, plus
+from gptcalc.equations.conditions import Chosen, Condition
+from gptcalc.equations.language import Index, Lines, Mark, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -13,31 +14,31 @@ from gptcalc.equations.symbols import Symbols
 def mlp_scope(m: Mlp, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of a dense layer run over."""
     if m.d_ff == 4 * d.size and not ACTIVATIONS[m.activation].gated:
-        return {"i": d, "f": symbols.derived(f"4·{d.symbol}", m.d_ff, "tp")}
-    return {"i": d, "f": symbols.index("d_ff", m.d_ff, m.section, "tp")}
+        return {"i": d, "f": symbols.derived(f"4·{d.symbol}", m.d_ff, "channels", "tp")}
+    return {"i": d, "f": symbols.index("d_ff", m.d_ff, "channels", m.section, "tp")}
 
 
 def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of a mixture run over: e all experts, f an expert's width, k the shared experts' width."""
     name = m.section
-    n_experts = symbols.index("n_experts", m.n_experts, name, "ep")
-    width = symbols.index("d_expert", m.d_ff, name, "tp")
-    letters = {"i": d, "e": n_experts, "f": width, "q": n_experts._replace(shard=None)}
+    n_experts = symbols.index("n_experts", m.n_experts, "experts", name, "ep")
+    width = symbols.index("d_expert", m.d_ff, "channels", name, "tp")
+    letters = {"i": d, "e": n_experts, "f": width, "q": n_experts._replace(role="choices", shard=None)}
     if m.n_identity:
         choices = m.n_experts + m.n_identity
-        symbols.index("n_identity", m.n_identity, name)
-        letters["q"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices)
+        symbols.index("n_identity", m.n_identity, "experts", name)
+        letters["q"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices, "choices")
     if m.n_shared:
         if m.d_shared == m.n_shared * m.d_ff:
-            n_shared = symbols.index("n_shared", m.n_shared, name)
-            letters["k"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "tp")
+            n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
+            letters["k"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "channels", "tp")
         else:
-            letters["k"] = symbols.index("d_shared", m.d_shared, name, "tp")
+            letters["k"] = symbols.index("d_shared", m.d_shared, "channels", name, "tp")
     if m.shared_sink:
-        n_shared = symbols.index("n_shared", m.n_shared, name)
-        letters["p"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared)
+        n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
+        letters["p"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared, "choices")
     if m.d_latent is not None:
-        letters["l"] = symbols.index("d_latent", m.d_latent, name)
+        letters["l"] = symbols.index("d_latent", m.d_latent, "channels", name)
     return letters
 
 
@@ -69,7 +70,7 @@ def mlp(lines: Lines, m: Mlp) -> None:
     if norm is not None:
         norm_line(lines, norm, "h[t,f]", "h[t,f]", "f", "mid_norm", name="_m", saved=2)
     bias = plus("b_D[i]", "down" in m.bias)
-    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", saved=2 * m.out_scale, W_D="down", b_D="down.bias")
+    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", saved=2 * m.out_scale, W_D=Mark("down", "down"), b_D="down.bias")
     if m.out_scale:
         lines.pointwise("y[t,i] = s_y[]·y[t,i]", s_y="out_scale")
 
@@ -135,7 +136,8 @@ def _router(lines: Lines, m: Experts) -> None:
         source = "ν_R[t,i]"
     p = "p" if m.shared_sink else "q"
     bias = plus(f"b_R[{p}]", "router" in m.bias)
-    lines.sum(f"ρ[t,{p}] = Σ_i {source}·W_R[i,{p}]{bias}", None, 2, router, W_R="router", b_R="router.bias")
+    matrix = Mark("router", "router")
+    lines.sum(f"ρ[t,{p}] = Σ_i {source}·W_R[i,{p}]{bias}", None, 2, router, W_R=matrix, b_R="router.bias")
     if m.router_logit_scale != 1.0:
         lines.pointwise(f"ρ[t,{p}] = {m.router_logit_scale:g}·ρ[t,{p}]", component=router)
     score = f"{m.router}_q(ρ[t,q])"
@@ -170,7 +172,7 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} h[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
-        chosen, 2 if m.d_latent is not None else 0, W_D="down", b_D="down.bias",
+        chosen, 2 if m.d_latent is not None else 0, W_D=Mark("down", "down"), b_D="down.bias",
     )  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, ch
     """Each expert's output normed, then weighted and summed."""
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     each = f"φ[t,e,{i}]"
-    lines.sum(f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D="down", b_D="down.bias")
+    lines.sum(f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D=Mark("down", "down"), b_D="down.bias")
     norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
     target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.d_latent is not None else 0)
@@ -199,7 +201,7 @@ def _shared(lines: Lines, m: Experts) -> None:
         None,
         2 * m.shared_gate,
         name,
-        W_D="shared.down",
+        W_D=Mark("shared.down", "down"),
         b_D="shared.down.bias",
     )
     if m.shared_gate:

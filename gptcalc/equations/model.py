@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import assert_never
+from typing import Literal, TypeAlias, assert_never
+
+from msgspec import Struct
 
 from gptcalc.architecture import (
     MTP,
@@ -24,7 +25,8 @@ from gptcalc.architecture import (
     sublayers,
 )
 from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
-from gptcalc.equations.language import Index, Line, Lines, Wanted, plus
+from gptcalc.equations.conditions import Wanted, Workload
+from gptcalc.equations.language import Index, Line, Lines, Mark, Prefix, plus
 from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.equations.norms import OF_OUTPUT, convolution_scope, drop, enter, leave, norm_line, summed
 from gptcalc.equations.symbols import Symbols
@@ -38,22 +40,48 @@ COMPONENT: dict[type[Mixer], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+#: when a stage runs: once a pass, in every layer of its kind, in every multi-token-prediction module, or once for the
+#: source sequence
+Runs: TypeAlias = Literal["once", "layer", "mtp", "encoder"]
+
+
+class Stage(Struct, frozen=True, eq=False, kw_only=True):
     """Lines that run `times` times: the embedding, one kind of block, the output, the MTP modules."""
 
     name: str
-    times: int
+    times: int = 1
     lines: tuple[Line, ...]
-    kind: str  # embedding, layers, output or mtp
+    runs: Runs = "once"
+
+    def workload(self, work: Workload) -> Workload:
+        """What the stage works on in a pass."""
+        return work.encoder if self.runs == "encoder" else work
 
 
-@dataclass(frozen=True, slots=True)
-class Equations:
+class Layer(Stage, frozen=True, eq=False, kw_only=True):
+    """The lines of one kind of block."""
+
+    block: Block
+
+
+class Equations(Struct, frozen=True, eq=False, kw_only=True):
     """A model's forward pass, and the values of its symbols."""
 
-    stages: tuple[Stage, ...]
+    embedding: Stage
+    layers: tuple[Layer, ...]  # one for each kind of block
+    output: Stage
+    mtp: Layer | None = None
     symbols: dict[str, int]
+
+    @property
+    def main(self) -> tuple[Stage, ...]:
+        """What every pass runs."""
+        return (self.embedding, *self.layers, self.output)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All of it, multi-token prediction included."""
+        return self.main if self.mtp is None else (*self.main, self.mtp)
 
 
 def equations(architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent") -> Equations:
@@ -75,24 +103,30 @@ class _Model:
         self.form = form
         self.cache = cache
         self.symbols = Symbols()
-        self.d = self.symbols.index("d", architecture.d)
-        self.v = self.symbols.index("v", architecture.v, shard="vocab")
-        self.symbols.index("n_layers", architecture.n_layers)
-        self.base = {"t": Index("T", 0), "s": Index("S", 0), "i": self.d, "u": self.v}
+        self.d = self.symbols.index("d", architecture.d, "channels")
+        self.v = self.symbols.index("v", architecture.v, "vocabulary", shard="vocab")
+        self.symbols.index("n_layers", architecture.n_layers, "layers")
+        self.base = {"t": Index("T", 0, "new"), "s": Index("S", 0, "past"), "i": self.d, "u": self.v}
 
     def equations(self) -> Equations:
-        stages = [Stage("embedding", 1, tuple(self.embedding()), "embedding")]
+        embedding = Stage(name="embedding", lines=tuple(self.embedding()))
+        layers = []
         names: dict[str, int] = {}
         for block, count in self.model.groups():
             names[block.name] = names.get(block.name, 0) + 1
             name = block.name if names[block.name] == 1 else f"{block.name} ({names[block.name]})"
-            stages.append(Stage(name, count, tuple(self.block(block)), "layers"))
-        stages.append(Stage("output", 1, tuple(self.output()), "output"))
-        if self.model.mtp is not None:
-            stages.append(Stage("mtp", self.model.mtp.n, tuple(self.mtp(self.model.mtp)), "mtp"))
-        return Equations(tuple(stages), self.symbols.values)
+            lines = tuple(self.block(block))
+            layers.append(Layer(name=name, times=count, lines=lines, runs="layer", block=block))
+        output = Stage(name="output", lines=tuple(self.output()))
+        mtp, module = None, self.model.mtp
+        if module is not None:
+            lines = tuple(self.mtp(module))
+            mtp = Layer(name="mtp", times=module.n, lines=lines, runs="mtp", block=module.block)
+        return Equations(
+            embedding=embedding, layers=tuple(layers), output=output, mtp=mtp, symbols=self.symbols.values
+        )  # fmt: skip
 
-    def lines(self, prefix: str, component: str, scope: dict[str, Index] | None = None) -> Lines:
+    def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
         return Lines(prefix, component, {**self.base, **(scope or {})})
 
     # embedding and output
@@ -100,40 +134,39 @@ class _Model:
     def widths(self) -> tuple[str, Index]:
         """The index letter of the token table's columns, and what it runs over."""
         width = self.model.embedding.width
-        return ("i", self.d) if width == self.d.size else ("k", self.symbols.index("d_embed", width))
+        return ("i", self.d) if width == self.d.size else ("k", self.symbols.index("d_embed", width, "channels"))
 
     def embedding(self) -> list[Line]:
         e = self.model.embedding
         letter, width = self.widths()
         scope = {letter: width}
         if e.position == "learned":
-            rows = self.symbols.index("c", self.model.c)
+            rows = self.symbols.index("c", self.model.c, "positions")
             extra = e.rows - self.model.c
-            scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows)
+            scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows, "positions")
         lines = self.lines("embedding", "embedding", scope)
         scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
         whole = 2 if self.model.altup is None and self.model.streams is None else 0  # else kept as one of the streams
         first = 0 if e.position == "learned" else whole  # with a position added, only the sum is needed again
         if letter == "i":
-            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E="token")
+            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E=Mark("token", "tokens"))
         else:
-            lines.pointwise("ε[t,k] = E[u,k], u the token at t", saved=2, E="token")
+            lines.pointwise("ε[t,k] = E[u,k], u the token at t", saved=2, E=Mark("token", "tokens"))
             lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, first, "other", W_E="projection")
         if e.position == "learned":
             row = f"t + {e.offset}" if e.offset else "t"
-            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=whole, P="position")
+            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=whole, P=Mark("position", "positions"))
         elif e.position == "sinusoidal":
             lines.pointwise("x[t,i] = x[t,i] + sin/cos(t)")
         if e.norm is not None:
-            norm_line(self.lines_into(lines, "norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=whole)
+            norm_line(lines.under("norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=whole)
         if self.model.dropout is not None and self.model.dropout.residual:
             drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
             self.per_layer_table(lines)
         if self.model.learned_frequencies:
-            lines.scope["ϕ"] = self.symbols.index("n_frequencies", self.model.learned_frequencies)
-            rotation = Lines("rope", "other", lines.scope)
-            rotation.lines = lines.lines
+            lines.scope["ϕ"] = self.symbols.index("n_frequencies", self.model.learned_frequencies, "frequencies")
+            rotation = lines.under("other", "rope")
             rotation.pointwise("ω[ϕ] = exp(α_F[ϕ])·ω[ϕ], the frequencies of rotations", α_F="alpha")
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
@@ -159,27 +192,20 @@ class _Model:
         """Lines about the streams of alternating updates."""
         return self.lines("altup", "other", altup.scope(spec, self.d, self.symbols))
 
-    def lines_into(self, lines: Lines, component: str) -> Lines:
-        """The same list of lines, entered under another component."""
-        other = Lines(lines.prefix, component, lines.scope)
-        other.lines = lines.lines
-        return other
-
     def per_layer_table(self, lines: Lines) -> None:
         """Gemma 3n: one slice of width d_ple a layer, from a table of its own and from the embedding."""
         ple = self.model.per_layer_embedding
         assert ple is not None
-        width = self.symbols.index("d_ple", ple.d)
+        width = self.symbols.index("d_ple", ple.d, "channels")
         lines.scope |= {
-            "λ": self.symbols.index("v_ple", ple.v, shard="vocab"),
+            "λ": self.symbols.index("v_ple", ple.v, "vocabulary", shard="vocab"),
             "p": width,
-            "n": self.symbols.index("n_layers", self.model.n_layers),
+            "n": self.symbols.index("n_layers", self.model.n_layers, "layers"),
         }
-        other = Lines("ple", "other", lines.scope)
-        other.lines = lines.lines
+        other = lines.under("other", "ple")
         beyond = " (0 beyond the table)" if ple.v < self.model.v else ""
-        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t{beyond}", E_L="token")
-        other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L="projection")
+        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t{beyond}", E_L=Mark("token", "tokens"))
+        other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L=Mark("projection", "slices"))
         norm_line(other, ple.norm, "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
         other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
 
@@ -192,7 +218,7 @@ class _Model:
             altup.merge(streams)
             lines.lines += streams.lines
         if head.norm is not None:
-            norm_line(self.lines_into(lines, "norm"), head.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
+            norm_line(lines.under("norm"), head.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
         else:
             lines.pointwise("n[t,i] = x[t,i]")
         source = "n[t,i]"
@@ -201,26 +227,18 @@ class _Model:
             source = "ν[t,k]"
         bias = plus("b_U[u]", head.bias)
         if head.tying:
-            self.tied(lines, f"y[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}")
+            table = Mark("embedding.token", "tokens", "embedding", tied=True)  # the same weight on a second line
+            text = f"y[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
+            lines.sum(text, Wanted(), saved=4, E=table, b_U="head.bias")
         else:
             text = f"y[t,u] = Σ_{letter} {source}·W_U[{letter},u]{bias}"
-            lines.sum(text, Wanted(), saved=4, W_U="head.weight", b_U="head.bias")
+            lines.sum(text, Wanted(), saved=4, W_U=Mark("head.weight", "logits"), b_U="head.bias")
         if head.scale != 1.0:
             lines.pointwise(f"y[t,u] = {head.scale:g}·y[t,u]", Wanted())
         if head.softcap is not None:
             lines.pointwise(f"y[t,u] = {head.softcap:g}·tanh(y[t,u]/{head.softcap:g})", Wanted())
         lines.pointwise("p[t,u] = softmax_u(y[t,u])", Wanted())
         return [*self.streams_end(), *lines.lines]
-
-    @staticmethod
-    def tied(lines: Lines, text: str) -> None:
-        """The output matrix is the token table: the same weight on a second line."""
-        table = Lines("", "embedding", lines.scope)
-        table.sum(text, Wanted(), 4, E="embedding.token", b_U="head.bias")
-        (line,) = table.lines
-        marks = dict(line.weights)
-        marks["b_U"] = marks["b_U"]._replace(component="output")
-        lines.lines.append(Line(text, "sum", "output", line.scope, marks, line.condition, line.saved))
 
     # layers
 
@@ -246,7 +264,7 @@ class _Model:
         several = self.model.altup is not None
         streams = altup.scope(self.model.altup, self.d, self.symbols) if self.model.altup is not None else {}
         if ple is not None:
-            scope = {"p": self.symbols.index("d_ple", ple.d), **streams}
+            scope = {"p": self.symbols.index("d_ple", ple.d, "channels"), **streams}
             part = self.lines("ple", "other", scope)
             part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
             part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
@@ -297,7 +315,7 @@ class _Model:
 
     def mtp(self, mtp: MTP) -> list[Line]:
         """DeepSeek-V3 (arXiv:2412.19437, §2.2): the last hidden state and the next token's embedding, joined."""
-        scope = {"k": self.symbols.derived("2·d", 2 * self.d.size)}
+        scope = {"k": self.symbols.derived("2·d", 2 * self.d.size, "channels")}
         lines = self.lines("", "mtp", scope)
         norm = mtp.norm
         norm_line(lines, norm, "ε[t,i]", "E[t,i]", "i", "embedding_norm", name="_e", saved=2)
@@ -325,9 +343,9 @@ class _Prefixes:
         residual = model.model.dropout
         self.dropout = residual is not None and residual.residual
 
-    def prefix(self, kind: str) -> str:
+    def prefix(self, kind: str) -> Prefix:
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        return kind if self.counts[kind] == 1 else f"{kind}{self.counts[kind]}"
+        return Prefix(kind, self.counts[kind])
 
     def parts(self, block: Block, given: bool = False) -> None:
         """`given`: what the first part reads is normed already."""
@@ -377,7 +395,7 @@ class _Prefixes:
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
         scope = self.model.scope(mixer)
         if mixer.laurel is not None:
-            scope["c"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, mixer.section)
+            scope["c"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, "channels", mixer.section)
         if mixer.conv is not None:
             scope |= convolution_scope(mixer.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)

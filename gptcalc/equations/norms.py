@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from gptcalc.architecture import LowRankResidual, Norm, ResidualGate, Sublayer
-from gptcalc.equations.language import Condition, Index, Lines
+from gptcalc.equations.conditions import Condition, Constant
+from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.symbols import Symbols
 
 
@@ -43,7 +44,7 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
     `given`: a norm shared with parallel units has made n already.
     """
     if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich"):
-        norm_line(norms_of(lines), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
+        norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
     elif not given:
         lines.pointwise("n[t,i] = x[t,i]")
 
@@ -60,19 +61,19 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
-        norm_line(norms_of(lines), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
+        norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
     scale = "" if sublayer.residual_scale == 1.0 else f"{sublayer.residual_scale:g}·"
     if sublayer.residual_gate is not None:
-        _mix(_Under(lines, "other"), sublayer.residual_gate, scale)
+        _mix(lines.under("other"), sublayer.residual_gate, scale)
         return
     y = f"{scale}y[t,i]"
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
     if sublayer.laurel is not None:
-        _low_rank(_Under(lines, "other"), sublayer.laurel)
+        _low_rank(lines.under("other"), sublayer.laurel)
         text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + l[t,i])/√2"
     lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
-        norm_line(norms_of(lines), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
+        norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
 
 
 def summed(y: str, averaged: bool) -> str:
@@ -96,13 +97,14 @@ def convolve(
     text = f"{name}̂[t,{rest}] = Σ_{token} {near}·W_C[{token},{rest}]"
     lines.sum(text, component="other", W_C=key)
     lines.pointwise(f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
-    lines.store(f"R_{name}[{before},{rest}] = the last {kernel - 1} tokens' {name}", None, "conv")
+    lines.store(f"R_{name}[{before},{rest}] = the last {kernel - 1} tokens' {name}", "convolution", Constant())
 
 
 def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:
     """What the letters of a convolution run over."""
     token, before = letters
-    return {token: symbols.index("kernel", kernel, section), before: symbols.derived(str(kernel - 1), kernel - 1)}
+    tokens = symbols.index("kernel", kernel, "taps", section)
+    return {token: tokens, before: symbols.derived(str(kernel - 1), kernel - 1, "taps")}
 
 
 def drop(lines: Lines, what: str) -> None:
@@ -123,15 +125,3 @@ def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
     lines.sum("ℓ[t,c] = Σ_i n[t,i]·A_L[i,c]", saved=2, A_L="laurel.left")
     lines.sum("l[t,i] = Σ_c ℓ[t,c]·B_L[c,i]", saved=2, B_L="laurel.right")
     norm_line(lines, residual.norm, "l[t,i]", "l[t,i]", "i", "laurel.norm", name="_l")
-
-
-class _Under(Lines):
-    """The same lines, under another component."""
-
-    def __init__(self, lines: Lines, component: str) -> None:
-        super().__init__(lines.prefix, component, lines.scope)
-        self.lines = lines.lines
-
-
-def norms_of(lines: Lines) -> Lines:
-    return _Under(lines, "norm")

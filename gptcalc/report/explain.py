@@ -68,7 +68,7 @@ def explanation(name: str, model: Equations, work: Workload) -> Explanation:
     """Every line with its numbers. MTP modules are shown, and counted in neither sum."""
     counted = ledger(model)
     stages = tuple(_stage(stage, counted, work) for stage in model.stages)
-    main = [row for row, stage in zip(stages, model.stages, strict=True) if stage.kind != "mtp"]
+    main = [row for row, stage in zip(stages, model.stages, strict=True) if stage is not model.mtp]
     passes = 3 if work.phase == "train" else 1
     params, flops = sum(row.params for row in main), passes * sum(row.flops for row in main)
     return Explanation(name, work.phase, work.context, dict(model.symbols), stages, params, flops)
@@ -76,7 +76,7 @@ def explanation(name: str, model: Equations, work: Workload) -> Explanation:
 
 def _stage(stage: Stage, counted: Iterable[Entry], work: Workload) -> StageRow:
     mine = {(id(entry.line), entry.tensor.weight.key) for entry in counted if entry.stage is stage}
-    lines = tuple(_line(line, mine, work) for line in stage.lines)
+    lines = tuple(_line(line, mine, stage.workload(work)) for line in stage.lines)
     params, flops = sum(line.params for line in lines), sum(line.flops for line in lines)
     return StageRow(stage.name, stage.times, _letters(stage), lines, params * stage.times, flops * stage.times)
 
@@ -91,7 +91,7 @@ def _line(line: Line, counted: set[tuple[int, str]], work: Workload) -> LineRow:
         kind=line.kind,
         component=line.component,
         where=KINDS.get(line.kind) or str(line.condition or ""),
-        ranges={letter: line.size(letter, work) for letter in line.ranges()},
+        ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
         params=sum(w.params for w in weights if not w.tied),
         flops=line.flops(work),

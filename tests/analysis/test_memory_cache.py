@@ -13,7 +13,8 @@ from gptcalc.analysis.memory.engines import Engine, held, page_bytes
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
-from gptcalc.equations import Equations, Index, Line, Pairs, Stage, equations
+from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, equations
+from gptcalc.equations.language import Lines
 from gptcalc.errors import InputError
 
 MIB, GIB = 2**20, 2**30
@@ -162,14 +163,16 @@ def test_latent_and_expanded(form: Any, per_token: int) -> None:
 
 
 def test_states_do_not_grow() -> None:
-    """A store line of the pool `state` is kept in the states' type, one of `conv` like keys; neither is per token."""
-    scope = {"h": Index("n_heads", 4, "tp"), "a": Index("d_head", 8)}
-    lines = (
-        Line("H[h,a] = h[t,h,a]", "store", "recurrent", scope, {}, pool="state"),
-        Line("Γ[h] = c[t,h]", "store", "recurrent", scope, {}, pool="conv"),
-        Line("K[s,h] = k[s,h]", "store", "attention", scope, {}, pool="kv", kept=Pairs()),
-    )
-    model = Equations((Stage("mixer", 3, lines, "layers"),), {})
+    """A recurrent state is kept in the states' type, a convolution's like keys; neither is per token."""
+    past, heads = Index("S", 0, "past"), Index("n_heads", 4, "heads", "tp")
+    lines = Lines("mixer", "recurrent", {"s": past, "h": heads, "a": Index("d_head", 8, "channels")})
+    lines.store("H[h,a] = h[t,h,a]", "state", Constant())
+    lines.store("Γ[h] = c[t,h]", "convolution", Constant())
+    lines.store("K[s,h] = k[s,h]", "keys", Pairs())
+    (block, _), *_ = decoder(1, 1, 2).groups()
+    layer = Layer(name="mixer", times=3, lines=tuple(lines.lines), runs="layer", block=block)
+    nothing = Stage(name="nothing", lines=())
+    model = Equations(embedding=nothing, layers=(layer,), output=nothing, symbols={})
     found = {pool.kind: (pool.bytes, pool.grows) for pool in pools(model, types("bf16", "fp32"))}
     assert found == {"state": (4 * 8 * 4, False), "conv": (4 * 2, False), "full": (4 * 2, True)}
     for engine in ENGINES:

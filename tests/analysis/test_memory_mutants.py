@@ -107,7 +107,7 @@ MUTANTS = [
     ("mixes", "Q5_K if i < n // 16 else Q4_K", "Q4_K", "q3_k_m bits"),
     ("mixes", "Q4_K if model.heads_per_kv_head >= 4 else Q3_K", "Q3_K", "q2_k bits"),
     ("weights", "return FP32\n        return mixes", "return BF16\n        return mixes", "q8_0"),  # norms in 16 bits
-    ("weights", 'endswith(".k_b")', 'endswith(".none")', "k_b"),
+    ("weights", 'equations(self.architecture, "absorbed")', "equations(self.architecture)", "k_b"),
     ("weights", 'component in ("embedding", "output", "router")', 'component in ("embedding", "router")', "nf4"),
     ("weights", 'return component == "experts"', "return True", "mxfp4"),  # attention in 4 bits as well
     ("dtypes", "if self.nested:", "if False:", "nf4"),
@@ -126,7 +126,7 @@ MUTANTS = [
     ("sharding", "return min(self.tp, self.tp * self.dp // self.ep)", "return self.tp", "experts"),
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
     ("live", "now[reference.name].last = at", "pass", "pass"),  # nothing is held to its last use
-    ("live", "n *= condition.active", "n *= condition.total", "pass of experts"),
+    ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
     ("inference", "share.row.total for share in self.shares", "share.row.bytes for share in self.shares", "stages"),
     ("inference", "within - share.whole.total", "within", "norms on 16"),
     ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),

@@ -13,6 +13,7 @@ from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights, total
 from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.document import build
+from gptcalc.equations.roles import Use
 from gptcalc.errors import InputError
 
 LLAMA_31_8B = build(
@@ -149,21 +150,20 @@ def test_gguf_rows_that_blocks_do_not_divide() -> None:
 def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[str, str], int]:
     """The types of V and of down projections by going through all layers, as llama.cpp does."""
     traits = mixes.traits(model)
-    layers = [
-        [key for mixer in sublayers(block) for key in (["v"] if isinstance(mixer, Attention) else ["down"])]
-        for block in model.blocks()
+    layers: list[list[Use]] = [
+        ["values" if isinstance(mixer, Attention) else "down" for mixer in sublayers(block)] for block in model.blocks()
     ]
-    values = sum(key == "v" for keys in layers for key in keys)
-    seen = {"v": 0, "down": 0}
+    values = sum(use == "values" for uses in layers for use in uses)
+    seen: dict[Use, int] = {"values": 0, "down": 0}
     found: dict[tuple[str, str], int] = {}
-    for layer, keys in enumerate(layers):
-        for key in keys:
-            i = layer if key == "down" and traits.n_experts > 1 else seen[key]
-            seen[key] += 1
+    for layer, uses in enumerate(layers):
+        for use in uses:
+            i = layer if use == "down" and traits.n_experts > 1 else seen[use]
+            seen[use] += 1
             if start <= layer < stop:
-                n = values if key == "v" else model.n_layers
-                name = mixes.tensor_type(mix, key, 256, traits, i, n).name
-                found[key, name] = found.get((key, name), 0) + 1
+                n = values if use == "values" else model.n_layers
+                name = mixes.tensor_type(mix, use, 256, traits, i, n).name
+                found[use, name] = found.get((use, name), 0) + 1
     return found
 
 
@@ -179,9 +179,9 @@ def test_types_by_layer_are_those_walked(layers: str, n_layers: int, mix: str, d
     stop = data.draw(st.integers(start, n_layers))
     found: dict[tuple[str, str], int] = {}
     for share in Weights(model, mix, Layout()).layers(start, stop):
-        role = mixes.role(share.row.name)
-        if role in mixes.BY_LAYER:
-            found[role, share.row.type] = found.get((role, share.row.type), 0) + share.row.count
+        use = share.tensor.weight.use
+        if use in mixes.BY_LAYER:
+            found[use, share.row.type] = found.get((use, share.row.type), 0) + share.row.count
     assert found == walked(model, mix, start, stop)
 
 

@@ -38,7 +38,7 @@ def model_of(params: int, largest: int, ranks: int) -> list[Parameter]:
     """A model of so many parameters in layers of at most `largest`, weights in 16 bits."""
     whole, rest = divmod(params, largest)
     sizes = [(largest, whole), (rest, 1)] if rest else [(largest, whole)]
-    return [Parameter(f"layer{k}", (n,), times, 2 * n, ranks=ranks) for k, (n, times) in enumerate(sizes)]
+    return [Parameter(f"layer{k}", f"layer{k}", (n,), times, 2 * n, ranks=ranks) for k, (n, times) in enumerate(sizes)]
 
 
 def on_device(plan: Plan, params: int, largest: int, ranks: int) -> int:

@@ -77,7 +77,7 @@ def test_selective_recomputation_saves_what_the_paper_says(h: int, a: int, saved
 
 def test_parts_of_a_layer() -> None:
     """§4.1: norms 4sbh, attention 11sbh + 5as²b, MLP 19sbh."""
-    (layer,) = (stage for stage in equations(gpt(1)).stages if stage.kind == "layers")
+    (layer,) = equations(gpt(1)).layers
     token = Work(sequences=1, context=1, attention="eager")
     kept = [(line.statement.left.name, saved_bytes(line, token)) for line in layer.lines if line.saved]
     middle = 1 + [name for name, _ in kept].index("x")

@@ -15,6 +15,7 @@ from gptcalc.analysis.why import why_flops, why_kv, why_params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import Entries, Pairs, Workload, equations
+from gptcalc.sources import load
 from tests.strategies import documents
 
 GPT2: dict[str, Any] = {
@@ -130,6 +131,19 @@ def test_a_cache_of_entries_by_hand() -> None:
     assert found.formula == "468 + 12·S + 26·⌊S/3⌋ for S ≤ 4; 516 + 26·⌊S/3⌋ beyond"
 
 
+def test_products_over_entries_are_attention() -> None:
+    """DeepSeek-V4-Pro's token 8192: 128 heads of 512 channels, a score and a weighted sum for everything that is seen.
+
+    31 layers see the 128 tokens of the window and 8192/128 = 64 entries; 30 see the window and the 1024 that their
+    indexer chooses of 8192/4 = 2048 entries. It scores all of them: 64 heads of 128 channels, and one sum over the
+    heads. The layers: 2 + 29 · 1 of the first kind, 1 + 29 of the second.
+    """
+    pair = 2 * 2 * 128 * 512
+    found = flops(load("deepseek-v4-pro").architecture, context=8192, phase="decode")
+    expected = 31 * pair * (128 + 64) + 30 * (pair * (128 + 1024) + 2 * 2048 * 64 * (128 + 1))
+    assert found.attention == expected == 11_634_475_008
+
+
 def test_windows_cap_the_cache_and_the_formula_says_where() -> None:
     document = {"d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 3, "d_ff": 5, "layers": "2*local+mlp attn+mlp"}
     found = kv(build({**document, "local": {"like": "attn", "window": 10}}), context=30)
@@ -150,8 +164,8 @@ def evaluated(formula: str, symbols: dict[str, int]) -> Fraction:
     """A formula as a reader would work it out."""
     for power, sign in ((2, "²"), (3, "³"), (4, "⁴")):
         formula = formula.replace(sign, f"**{power}")
-    names = {name: Fraction(value) for name, value in symbols.items()}
-    return Fraction(eval(formula.replace("·", "*"), {}, names))
+    names = {name.replace("′", "_"): Fraction(value) for name, value in symbols.items()}
+    return Fraction(eval(formula.replace("·", "*").replace("′", "_"), {}, names))
 
 
 @given(documents())

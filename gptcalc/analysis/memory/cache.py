@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.analysis.memory.engines import Engine, Held, Pool, held
+from gptcalc.analysis.memory.engines import Engine, Held, Kind, Pool, held
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
 from gptcalc.dtypes import DType, dtype
-from gptcalc.equations import PAST, Entries, Equations, Line, equations
+from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
 from gptcalc.equations.latent import CacheForm
+from gptcalc.equations.roles import Stored
 
 
 class CacheGroup(Struct, frozen=True):
@@ -54,9 +55,12 @@ class Types(NamedTuple):
 
     def of(self, line: Line) -> DType:
         """The type in which a store line's left side is kept. States of convolutions are kept like keys."""
-        if line.pool == "state":
-            return self.state
-        return self.v if line.statement.left.name == "V" else self.k
+        match line.stored:
+            case "state":
+                return self.state
+            case "values":
+                return self.v
+        return self.k
 
 
 def types(kv_dtype: str, state_dtype: str = "fp32") -> Types:
@@ -65,24 +69,30 @@ def types(kv_dtype: str, state_dtype: str = "fp32") -> Types:
     return Types(dtype(k), dtype(v or k), dtype(state_dtype))
 
 
+#: the kind of cache by what is stored, where nothing limits it
+KINDS: dict[Stored, Kind] = {
+    "keys": "full", "values": "full", "latent": "latent", "rotary key": "latent", "index keys": "index",
+    "entries": "compressed", "open entry": "open", "state": "state", "convolution": "conv",
+}  # fmt: skip
+
 UNDIVIDED = Layout()
 
 
 def pools(
-    model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None
-) -> list[Pool]:
+    model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None,
+    source: int = 0,
+) -> list[Pool]:  # fmt: skip
     """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here."""
-    found: dict[tuple[str, str, int | None, int], Pool] = {}
-    for stage in model.stages:
+    found: dict[tuple[str, Kind, int | None, int], Pool] = {}
+    for stage in model.main:
         times = stage.times if counts is None else counts.get(stage.name, 0)
-        if stage.kind == "mtp" or not times:
+        if not times:
             continue
         for line in stage.lines:
-            if line.kind != "store":
+            if line.stored is None:
                 continue
-            kind, limit = _kind(line)
-            letters = [(x, line.scope[x]) for x in line.statement.left.indices if x not in PAST]
-            elements = prod(local(letters, parallel).values())
+            kind, limit = kind_of(line)
+            elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
             size = kept.of(line).row_bytes(elements)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
             key = (stage.name, kind, limit, every)
@@ -93,15 +103,17 @@ def pools(
     return list(found.values())
 
 
-def _kind(line: Line) -> tuple[str, int | None]:
-    kept = line.kept
-    if line.pool in ("index", "state", "conv") or kept is None or isinstance(kept, Entries):
-        return line.pool, None
-    if kept.window is not None:
-        return "window", kept.window
-    if kept.chunk is not None:
-        return "chunk", kept.chunk
-    return ("latent" if line.text.startswith(("C[", "K_R[")) else "full"), None
+def kind_of(line: Line) -> tuple[Kind, int | None]:
+    """The kind of cache that a store line needs, and how many tokens it keeps at most."""
+    match line.kept:
+        case OfSource():
+            return "cross", None
+        case Pairs(window=int(window)):
+            return "window", window
+        case Pairs(chunk=int(chunk)):
+            return "chunk", chunk
+        case Pairs() | Entries() | Constant() | None:
+            return KINDS[line.stored or "keys"], None
 
 
 def kv(

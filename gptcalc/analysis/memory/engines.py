@@ -41,12 +41,19 @@ CHUNKS: dict[Engine, int] = {"vllm": 2048, "llama.cpp": 512}
 GROUP_RATIO = (3, 2)
 
 
+#: what kind of cache a store line needs; of `cross` there is one share for every source token
+Kind = Literal["full", "window", "chunk", "latent", "index", "compressed", "cross", "state", "conv", "open", "padding"]
+
+#: kinds that don't grow with the context
+CONSTANT: frozenset[Kind] = frozenset({"cross", "state", "conv", "open"})
+
+
 class Pool(Struct, frozen=True):
     """Equal stores of one stage: the same layers, the same kind, the same part of the past kept."""
 
     name: str
     layers: int
-    kind: str  # full, latent, index, window, chunk, compressed; state, conv and open do not grow
+    kind: Kind
     limit: int | None  # tokens kept; None keeps all
     elements: int  # per token and layer (of a state: per layer)
     bytes: int  # per token and layer (of a state: per layer)
@@ -54,7 +61,7 @@ class Pool(Struct, frozen=True):
 
     @property
     def grows(self) -> bool:
-        return self.kind not in ("state", "conv", "open")
+        return self.kind not in CONSTANT
 
     def tokens(self, context: int) -> int:
         """What the mathematics needs of `context` tokens: the last ones, or those whose entries are complete."""

@@ -66,20 +66,18 @@ class Inference:
     def _stage(self, number: int) -> Stage:
         counts = self._counts(number)
         kept = pools(self.model, self.kept, self.parallel, counts)
-        live = [m for stage in self.model.stages if counts.get(stage.name) for m in moments(stage, self.parallel.tp)]
+        live = [m for stage in self.model.main if counts.get(stage.name) for m in moments(stage, self.parallel)]
         return Stage(sum(share.row.total for share in self.shares[number]), kept, widest(live))
 
     def _counts(self, number: int) -> dict[str, int]:
         """How often each stage of the equations runs in a pipeline stage."""
         start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
         blocks = blocks_between(self.architecture, start, stop)
-        layers = [stage.name for stage in self.model.stages if stage.kind == "layers"]
-        names = zip((block for block, _ in self.architecture.groups()), layers, strict=True)
-        counts = {name: blocks[block] for block, name in names if block in blocks}
+        counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
         if number == 0:
-            counts["embedding"] = 1
+            counts[self.model.embedding.name] = 1
         if number == self.parallel.pp - 1:
-            counts["output"] = 1
+            counts[self.model.output.name] = 1
         return counts
 
     def in_format(self, dtype: str) -> Inference:

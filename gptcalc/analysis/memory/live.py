@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import FP32
-from gptcalc.equations import PAST, Chosen, Line, Stage
-from gptcalc.equations.language import Reference, Wanted
+from gptcalc.equations import Line, Reference, Stage, Wanted
+from gptcalc.equations.roles import LOOKED_BACK
 
-#: elements per new token, per token of the past, per wanted position
-Size: TypeAlias = tuple[int, int, int]
+#: elements per new token, per token of the past, per wanted position, and whatever the length
+Size: TypeAlias = tuple[int, int, int, int]
+
+
+ALONE = Layout()
 
 
 class Moment(NamedTuple):
@@ -27,13 +31,15 @@ class Moment(NamedTuple):
     token: int  # for each new token
     past: int  # for each token of the context: keys and values made anew from latents
     logits: int  # for each position whose logits are wanted
+    once: int = 0  # whatever the length: what is made of weights alone
 
     def bytes(self, tokens: int, past: int, wanted: int, width: int) -> int:
         """`width` bytes an element; logits are fp32."""
-        return width * (self.token * tokens + self.past * past) + FP32.block_bytes * self.logits * wanted
+        return width * (self.token * tokens + self.past * past + self.once) + FP32.block_bytes * self.logits * wanted
 
 
 NOTHING = Moment("", "", 0, 0, 0)
+NO_SIZE: Size = (0, 0, 0, 0)
 
 
 class _Value:
@@ -45,31 +51,30 @@ class _Value:
         self.last = last
 
 
-def moments(stage: Stage, tp: int = 1) -> list[Moment]:
+def moments(stage: Stage, parallel: Layout = ALONE) -> list[Moment]:
     """The moments of a stage, one a line."""
     lines = [line for line in stage.lines if line.statement.left.name]
-    born, dying = _lives(lines, tp)
-    token, past, logits = map(sum, zip(NOTHING[2:], *(v.size for at in dying for v in at if v.made < 0), strict=True))
+    born, dying = _lives(lines, parallel)
+    held = [sum(each) for each in zip(NO_SIZE, *(v.size for at in dying for v in at if v.made < 0), strict=True)]
     found = []
     for at, line in enumerate(lines):
         new = born[at]
-        token, past, logits = token + new[0], past + new[1], logits + new[2]
-        room = NOTHING[2:]
+        held = [a + b for a, b in zip(held, new, strict=True)]
+        room = NO_SIZE
         if line.kind == "pointwise":  # the widest operand that dies makes room for the result
             room = max((value.size for value in dying[at] if value.made < at), default=room)
-        spared = [min(a, b) for a, b in zip(room, new, strict=True)]
-        found.append(Moment(stage.name, line.text, token - spared[0], past - spared[1], logits - spared[2]))
+        found.append(Moment(stage.name, line.text, *(n - min(a, b) for n, a, b in zip(held, room, new, strict=True))))
         for value in dying[at]:
-            token, past, logits = token - value.size[0], past - value.size[1], logits - value.size[2]
+            held = [a - b for a, b in zip(held, value.size, strict=True)]
     return found
 
 
-def _lives(lines: list[Line], tp: int) -> tuple[list[Size], list[list[_Value]]]:
+def _lives(lines: list[Line], parallel: Layout) -> tuple[list[Size], list[list[_Value]]]:
     """What each line makes, and which values it is the last to read."""
     cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
     over_past = {
         ref.name for line in lines if line.kind == "sum" for ref in line.statement.references
-        if "s" in ref.indices and "t" not in ref.indices
+        if "past" in (roles := line.roles(ref)) and "new" not in roles
     } - cached  # fmt: skip
     values: list[_Value] = []
     now: dict[str, _Value] = {}
@@ -78,14 +83,14 @@ def _lives(lines: list[Line], tp: int) -> tuple[list[Size], list[list[_Value]]]:
         for reference in _read(line):
             if reference.name not in cached:
                 if reference.name not in now:
-                    values.append(_Value(_size(line, reference, over_past, tp), -1, at))
+                    values.append(_Value(_size(line, reference, over_past, parallel), -1, at))
                     now[reference.name] = values[-1]
                 now[reference.name].last = at
         left = line.statement.left
         if left.name in cached:
-            born.append(NOTHING[2:])
+            born.append(NO_SIZE)
             continue
-        values.append(_Value(_size(line, left, over_past, tp), at, at))
+        values.append(_Value(_size(line, left, over_past, parallel), at, at))
         now[left.name] = values[-1]
         born.append(values[-1].size)
     dying: list[list[_Value]] = [[] for _ in lines]
@@ -96,29 +101,26 @@ def _lives(lines: list[Line], tp: int) -> tuple[list[Size], list[list[_Value]]]:
 
 def _read(line: Line) -> list[Reference]:
     """What a line reads, weights left out. `+=` reads what it adds to."""
-    references = line.statement.references[1:] if "+=" not in line.text else line.statement.references
+    references = line.statement.references if line.statement.adds else line.statement.references[1:]
     return [reference for reference in references if reference.name not in line.weights]
 
 
-def _size(line: Line, reference: Reference, over_past: set[str], tp: int) -> Size:
-    """Elements of what this line refers to: per new token, per token of the past, per wanted position."""
-    indices, condition = reference.indices, line.condition
-    if "t" in indices and any(letter in PAST for letter in indices):
-        return NOTHING[2:]
-    n = split = 1
-    for letter in indices:
-        if letter == "e" and isinstance(condition, Chosen):
-            n *= condition.active
-        elif letter not in ("t", *PAST):
-            index = line.scope[letter]
-            n *= index.size
-            split *= index.size if index.shard else 1
-    n = -(-n // min(tp, split))
-    if isinstance(condition, Wanted):
-        return 0, 0, n
-    if "χ" in indices:  # of an entry: each token's share
-        n = -(-n // line.scope["χ"].every)
-    return (0, n, 0) if reference.name in over_past else (n, 0, 0)
+def _size(line: Line, reference: Reference, over_past: set[str], parallel: Layout) -> Size:
+    """Elements of what this line refers to: per new token, per token of the past, per wanted position, else once."""
+    if line.is_of_pairs(reference):
+        return NO_SIZE
+    n = share(line, reference, parallel).each
+    if isinstance(line.condition, Wanted):
+        return 0, 0, n, 0
+    if reference.name in over_past:
+        return 0, n, 0, 0
+    sequence = [index for index in line.indices(reference) if index.role == "new" or index.role in LOOKED_BACK]
+    if not sequence:
+        return 0, 0, 0, n
+    for index in sequence:
+        if index.role == "entries":  # each token's share
+            n = -(-n // index.every)
+    return n, 0, 0, 0
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

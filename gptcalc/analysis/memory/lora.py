@@ -6,7 +6,6 @@ fp32, as PEFT makes them (autocast_adapter_dtype). Matrices that a checkpoint st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from gptcalc.analysis.memory.weights import Share
 from gptcalc.analysis.memory.zero import Parameter
 from gptcalc.dtypes import FP32
+from gptcalc.equations import Weight
 from gptcalc.errors import InputError, printable
 
 #: the paper adapts queries and values, and so does PEFT by default
@@ -75,14 +75,14 @@ def parsed(text: str) -> LoRA:
 
 def adapters(shares: Iterable[Share], chosen: LoRA) -> list[Adapter]:
     """What the targets are on one device (or, of an undivided model, in all)."""
-    matrices = [share for share in shares if share.is_matrix or share.row.name == "embedding.token"]
+    matrices = [share for share in shares if share.tensor.kind == "matrix" or share.tensor.weight.use == "tokens"]
     return [adapter for target in chosen.targets for adapter in _matching(matrices, target)]
 
 
-def is_adapted(key: str, component: str, chosen: LoRA) -> bool:
-    """Whether an adapter reads what the matrix of this key reads. Of fused matrices it is the first."""
+def is_adapted(weight: Weight, chosen: LoRA) -> bool:
+    """Whether an adapter reads what the matrix of this weight reads. Of fused matrices it is the first."""
     return any(
-        _is_in_all(key, component) if target == "all" else target.partition("+")[0] in (key, _plain(key))
+        _is_in_all(weight) if target == "all" else target.partition("+")[0] in (weight.key, weight.plain)
         for target in chosen.targets
     )
 
@@ -93,7 +93,7 @@ def check(shares: Iterable[Share], chosen: LoRA) -> None:
     missing = [t for t in chosen.targets if not adapters(listed, chosen._replace(targets=(t,)))]
     if not missing or (chosen.targets == DEFAULT_TARGETS and len(missing) < len(DEFAULT_TARGETS)):
         return
-    names = sorted({_plain(s.row.name) for s in listed if s.is_matrix})
+    names = sorted({s.tensor.weight.plain for s in listed if s.tensor.kind == "matrix"})
     raise InputError(f"--lora: {printable(missing[0])!r} is no matrix of this model",
                      f"its matrices are {', '.join(names)}; or all", "usage")  # fmt: skip
 
@@ -101,11 +101,11 @@ def check(shares: Iterable[Share], chosen: LoRA) -> None:
 def _matching(matrices: list[Share], target: str) -> Iterator[Adapter]:
     if target == "all":
         for share in matrices:
-            if _is_in_all(share.row.name, share.row.component):
+            if _is_in_all(share.tensor.weight):
                 yield _adapter(share, share.row.name)
         return
     parts = target.split("+")
-    groups = [[share for share in matrices if part in (share.row.name, _plain(share.row.name))] for part in parts]
+    groups = [[s for s in matrices if part in (s.tensor.weight.key, s.tensor.weight.plain)] for part in parts]
     if len(parts) == 1:
         for share in groups[0]:
             yield _adapter(share, share.row.name)
@@ -113,8 +113,8 @@ def _matching(matrices: list[Share], target: str) -> Iterator[Adapter]:
         yield from _fused(groups, target)
 
 
-def _is_in_all(key: str, component: str) -> bool:
-    return component in ALL and not key.endswith(".router")
+def _is_in_all(weight: Weight) -> bool:
+    return weight.component in ALL and weight.use != "router"
 
 
 def _fused(groups: list[list[Share]], target: str) -> Iterator[Adapter]:
@@ -131,16 +131,12 @@ def _adapter(share: Share, target: str) -> Adapter:
     return Adapter(target, prod(copies), inputs, outputs, share.row.count, share.experts)
 
 
-def _plain(key: str) -> str:
-    """The second sublayer of a kind is adapted like the first: attn2.q is attn.q."""
-    return re.sub(r"^([a-z]+)\d+\.", r"\1.", key)
-
-
 def parameters(adapter: Adapter, rank: int, ranks: int) -> tuple[Parameter, Parameter]:
     """The adapter's two matrices, trained in fp32."""
     copies = (adapter.copies,) if adapter.experts else ()
     down, up = (*copies, adapter.inputs, rank), (*copies, rank, adapter.outputs)
+    a, b = f"{adapter.target}.lora_a", f"{adapter.target}.lora_b"
     return (
-        Parameter(f"{adapter.target}.lora_a", down, adapter.times, FP32.block_bytes * prod(down), True, ranks),
-        Parameter(f"{adapter.target}.lora_b", up, adapter.times, FP32.block_bytes * prod(up), True, ranks),
+        Parameter(a, a, down, adapter.times, FP32.block_bytes * prod(down), True, ranks),
+        Parameter(b, b, up, adapter.times, FP32.block_bytes * prod(up), True, ranks),
     )

@@ -23,6 +23,8 @@ from gptcalc.architecture import (
     sublayers,
 )
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, DType
+from gptcalc.equations import Weight
+from gptcalc.equations.roles import Use
 
 Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 = (GGML[name] for name in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0"))
 Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = (GGML[f"q{bits}_k"] for bits in (2, 3, 4, 5, 6))
@@ -66,25 +68,8 @@ def traits(architecture: Architecture) -> Traits:
     return Traits(architecture.n_layers, n_experts, ratio, architecture.head.tying)
 
 
-def role(key: str) -> str:
-    """What a tensor is to the rules: embedding, output, v, k, attn_out, down, kept (F32), model_projection or other."""
-    if key in ("embedding.token", "ple.token"):
-        return "embedding"
-    if key == "head.weight":
-        return "output"
-    if key == "ple.projection":
-        return "model_projection"
-    prefix, _, name = key.rpartition(".")
-    kind = prefix.partition(".")[0].rstrip("0123456789")
-    if name == "router" or key == "embedding.position":
-        return "kept"
-    if kind == "attn" and prefix.count(".") == 0:
-        return {"v": "v", "k": "k", "out": "attn_out"}.get(name, "other")
-    return "down" if name == "down" and kind in ("mlp", "moe") else "other"
-
-
-#: roles whose type depends on the layer
-BY_LAYER = frozenset({"v", "down"})
+#: uses whose type depends on the layer
+BY_LAYER: frozenset[Use] = frozenset({"values", "down"})
 
 
 def more_bits(i: int, n: int) -> bool:
@@ -92,32 +77,32 @@ def more_bits(i: int, n: int) -> bool:
     return i < n // 8 or i >= 7 * n // 8 or (i - n // 8) % 3 == 2
 
 
-def tensor_type(mix: str, role: str, row: int, model: Traits, i: int = 0, n: int = 1) -> DType:
-    """The type of a matrix with rows of `row` numbers, the i-th of n of its role."""
+def tensor_type(mix: str, use: Use, row: int, model: Traits, i: int = 0, n: int = 1) -> DType:
+    """The type of a matrix with rows of `row` numbers, the i-th of n of its use."""
     default = MIXES[mix]
-    if role == "kept":
+    if use in ("router", "positions"):
         return FP32
     if default.block == 1:
         return default
-    if role == "model_projection":
+    if use == "slices":
         return FP16
-    chosen = _chosen(mix, role, row, model, i, n)
+    chosen = _chosen(mix, use, row, model, i, n)
     if row % chosen.block:
         chosen = FALLBACK.get(chosen, FP16)
     return chosen if row % chosen.block == 0 else FP16
 
 
-def _chosen(mix: str, role: str, row: int, model: Traits, i: int, n: int) -> DType:
+def _chosen(mix: str, use: Use, row: int, model: Traits, i: int, n: int) -> DType:
     default = MIXES[mix]
-    if role == "output" or (role == "embedding" and model.tied):
+    if use == "logits" or (use == "tokens" and model.tied):
         return Q8_0 if row % default.block or default == Q8_0 else Q6_K
-    if role == "v":
+    if use == "values":
         return _v(mix, model, i, n)
-    if role == "k":
+    if use == "keys":
         return Q8_0 if model.n_experts == 8 else default
-    if role == "down":
+    if use == "down":
         return _down(mix, i, n)
-    if role == "attn_out":
+    if use == "out":
         if model.n_experts == 8:
             return Q5_K if mix in ("q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m") else default
         return {"q2_k": Q3_K, "q3_k_m": Q4_K, "q3_k_l": Q5_K}.get(mix, default)
@@ -157,10 +142,11 @@ def _down(mix: str, i: int, n: int) -> DType:
 
 class Progression(NamedTuple):
     """A tensor of a block that is repeated: its repetition r is in layer `layer` + r · `layer_step`, and is the
-    (`i` + r · `i_step`)-th of its role."""
+    (`i` + r · `i_step`)-th of its use."""
 
     block: Block
     key: str
+    use: Use
     layer: int
     layer_step: int
     i: int
@@ -173,7 +159,9 @@ class Progression(NamedTuple):
         return range(first, max(min(-(-(stop - self.layer) // self.layer_step), self.times), first))
 
 
-def progressions(architecture: Architecture, keys: Mapping[Block, Sequence[str]], model: Traits) -> list[Progression]:
+def progressions(
+    architecture: Architecture, weights: Mapping[Block, Sequence[Weight]], model: Traits
+) -> list[Progression]:
     """Where the tensors in BY_LAYER stand, without listing every layer.
 
     V is counted; the down projections are counted in dense models and go by their layer where there are experts.
@@ -181,17 +169,17 @@ def progressions(architecture: Architecture, keys: Mapping[Block, Sequence[str]]
     found = []
     layer, seen = 0, dict.fromkeys(BY_LAYER, 0)
     for body, times in _runs(architecture.layers):
-        roles = [role(key) for block in body for key in keys[block]]
+        uses = [weight.use for block in body for weight in weights[block]]
         own = dict(seen)
         for offset, block in enumerate(body, layer):
-            for key in keys[block]:
-                kind = role(key)
-                by_layer = kind == "down" and model.n_experts > 1
-                i, step = (offset, len(body)) if by_layer else (own[kind], roles.count(kind))
-                found.append(Progression(block, key, offset, len(body), i, step, times))
-                own[kind] += 1
+            for weight in weights[block]:
+                use = weight.use
+                by_layer = use == "down" and model.n_experts > 1
+                i, step = (offset, len(body)) if by_layer else (own[use], uses.count(use))
+                found.append(Progression(block, weight.key, use, offset, len(body), i, step, times))
+                own[use] += 1
         layer += len(body) * times
-        seen = {kind: n + times * roles.count(kind) for kind, n in seen.items()}
+        seen = {use: n + times * uses.count(use) for use, n in seen.items()}
     return found
 
 
@@ -220,4 +208,4 @@ def kinds(mix: str, place: Progression, repetitions: range, n: int, model: Trait
     for low, high in pairwise(ordered):
         for first in range(low, min(low + 3, high)):
             i = place.i + first * place.i_step
-            yield tensor_type(mix, role(place.key), 256, model, i, n), i, len(range(first, high, 3))
+            yield tensor_type(mix, place.use, 256, model, i, n), i, len(range(first, high, 3))

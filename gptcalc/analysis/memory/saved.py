@@ -16,14 +16,14 @@ The rules beside the marks:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import Literal, NamedTuple
 
 from gptcalc.analysis.memory.lora import LoRA, is_adapted
-from gptcalc.analysis.memory.sharding import Layout, local
+from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import BF16
-from gptcalc.equations import PAST, Chosen, Line, Stage
-from gptcalc.equations.language import Reference
+from gptcalc.equations import Chosen, Equations, Line, Reference, Stage
+from gptcalc.equations.language import STREAM
+from gptcalc.equations.roles import LOOKED_BACK, STACKED
 
 Recompute = Literal["none", "selective", "full"]
 Attention = Literal["flash", "eager"]
@@ -67,41 +67,41 @@ class Kept(NamedTuple):
         return self.total - self.after(recompute).total
 
 
-STREAM = ("x", "X")  # what goes from layer to layer: one residual stream, or several
-
-
 def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
-    """A layer's, the embedding's or the output's share. x is entered where it is read: in the layers and the output."""
+    """A layer's share; the x that it leaves behind is entered where it is read: in the next layer, or the output."""
     saved = [(line, saved_bytes(line, work)) for line in stage.lines if line.saved]
-    stream = [size for line, size in saved if line.statement.left.name in STREAM]
+    leaving = [size for line, size in saved if line.is_stream][-1]
     core = sum(size for line, size in saved if _is_core(line))
-    rest = sum(size for line, size in saved) - core
+    rest = sum(size for line, size in saved) - core - leaving
     if adapted is not None:
         rest += sum(narrow_bytes(stage, work, adapted))
     dispatched = sum(copied_bytes(stage, work))
-    if stage.kind == "embedding":
-        return Kept(rest=rest - stream[-1], dispatched=dispatched)
-    if stage.kind == "output":
-        first = stage.lines[0]
-        (x,) = (ref for ref in first.statement.references if ref.name in STREAM)
-        return Kept(entering=work.width * elements(first, x, work), rest=rest)
-    return Kept(stream[-1], core, dispatched, rest - stream[-1])
+    return Kept(leaving, core, dispatched, rest)
+
+
+def embedding_kept(model: Equations, work: Work) -> Kept:
+    """The embedding's share: what it leaves behind is the first layer's."""
+    return kept(model.embedding, work)._replace(entering=0)
+
+
+def output_kept(model: Equations, work: Work) -> Kept:
+    """The output's share: the x that enters it, and all that it makes."""
+    first = model.output.lines[0]
+    (x,) = (ref for ref in first.statement.references if ref.name in STREAM)
+    rest = sum(saved_bytes(line, work) for line in model.output.lines if line.saved)
+    return Kept(entering=work.width * elements(first, x, work), rest=rest)
 
 
 def _is_core(line: Line) -> bool:
     """Whether a line is of attention's pairs of tokens."""
-    return _is_of_pairs(line.statement.left)
-
-
-def _is_of_pairs(what: Reference) -> bool:
-    return "t" in what.indices and any(letter in PAST for letter in what.indices)
+    return line.is_of_pairs(line.statement.left)
 
 
 def saved_bytes(line: Line, work: Work) -> int:
     """Bytes that one device keeps of a line's left side."""
     left = line.statement.left
     if _is_core(line) and work.attention == "flash":
-        rows = Reference(left.name, tuple(letter for letter in left.indices if letter not in PAST))
+        rows = left._replace(indices=tuple(x for x in left.indices if line.scope[x].role not in LOOKED_BACK))
         return line.flash * elements(line, rows, work) if line.flash else 0
     width = work.width if line.saved == BF16.block_bytes else line.saved
     return width * elements(line, left, work)
@@ -109,20 +109,13 @@ def saved_bytes(line: Line, work: Work) -> int:
 
 def elements(line: Line, what: Reference, work: Work) -> int:
     """How many elements of a symbol, as this line indexes it, one device holds."""
-    letters = [letter for letter in what.indices if letter not in ("t", *PAST)]
-    indices = [(letter, line.scope[letter]) for letter in letters]
-    sizes = local(indices, work.parallel)
-    is_split = any(sizes[letter] < index.size for letter, index in indices)
-    tokens = work.tokens * (work.context if _is_of_pairs(what) else 1)
-    if "χ" in what.indices:
-        tokens //= line.scope["χ"].every
-    if isinstance(line.condition, Chosen) and "e" in letters:
-        parallel = work.parallel
-        tokens = -(-tokens * line.condition.active * parallel.expert_tp // parallel.tp)
-        del sizes["e"]
-        is_split = True
-    n = tokens * prod(sizes.values())
-    return -(-n // work.parallel.tp) if work.sequence_parallel and not is_split else n
+    held = share(line, what, work.parallel)
+    tokens = work.tokens * (work.context if line.is_of_pairs(what) else 1)
+    for index in line.indices(what):
+        if index.role == "entries":
+            tokens //= index.every
+    n = held.elements(tokens)
+    return -(-n // work.parallel.tp) if work.sequence_parallel and not held.is_split else n
 
 
 def copied_bytes(stage: Stage, work: Work) -> Iterator[int]:
@@ -131,12 +124,12 @@ def copied_bytes(stage: Stage, work: Work) -> Iterator[int]:
     for line in stage.lines:
         if line.kind != "sum" or not isinstance(line.condition, Chosen):
             continue
-        prefix = next(iter(line.weights.values())).key.partition(".")[0]
+        experts = tuple(letter for letter, index in line.ranges().items() if index.role == "experts")
         for factor in line.statement.factors:
-            if factor.name in line.weights or "e" in factor.indices or (prefix, factor.name) in seen:
+            if factor.name in line.weights or "experts" in line.roles(factor) or (line.part, factor.name) in seen:
                 continue
-            seen.add((prefix, factor.name))
-            yield work.width * elements(line, factor._replace(indices=(*factor.indices, "e")), work)
+            seen.add((line.part, factor.name))
+            yield work.width * elements(line, factor._replace(indices=(*factor.indices, *experts)), work)
 
 
 def narrow_bytes(stage: Stage, work: Work, adapted: LoRA) -> Iterator[int]:
@@ -144,6 +137,6 @@ def narrow_bytes(stage: Stage, work: Work, adapted: LoRA) -> Iterator[int]:
     for line in stage.lines:
         for factor in line.statement.factors:
             weight = line.weights.get(factor.name)
-            if weight is not None and is_adapted(weight.key, weight.component, adapted):
-                letters = ("t", *(letter for letter in factor.indices if letter == "e"))
-                yield work.width * adapted.rank * elements(line, Reference("", letters), work)
+            if weight is not None and is_adapted(weight, adapted):
+                copies = tuple(letter for letter in factor.indices if line.scope[letter].role in STACKED)
+                yield work.width * adapted.rank * elements(line, Reference("", copies), work)

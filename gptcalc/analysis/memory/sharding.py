@@ -8,14 +8,16 @@ its share of the batch. A vocabulary is padded until it divides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import accumulate
-from math import gcd
+from math import gcd, prod
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gptcalc.architecture import Architecture, Block, Repeat
-from gptcalc.equations import Index
+from gptcalc.equations import Chosen, Index, Line, Reference
+from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
 
 #: engines pad the vocabulary to a multiple of this (vLLM: vllm/model_executor/layers/vocab_parallel_embedding.py,
@@ -83,32 +85,62 @@ def over(
     return found
 
 
-def local(indices: Iterable[tuple[str, Index]], parallel: Layout, multiple: int = 1) -> dict[str, int]:
+def local(indices: Sequence[Index], parallel: Layout, multiple: int = 1) -> list[int]:
     """What each index of one tensor ranges over on one device. Refuses what engines refuse.
 
     `multiple` is what an engine pads a vocabulary to, besides to a multiple of tp.
     """
-    pairs = list(indices)
-    has_experts = any(index.shard == "ep" for _, index in pairs)
+    sizes = [index.size for index in indices]
+    if parallel.tp == parallel.ep == multiple == 1:
+        return sizes
+    has_experts = any(index.shard == "ep" for index in indices)
     ways = parallel.expert_tp if has_experts else parallel.tp
-    sizes = {letter: index.size for letter, index in pairs}
-    for letter, index in pairs:
+    for place, index in enumerate(indices):
         if index.shard == "ep":
-            sizes[letter] = _split(index, parallel.ep, "ep")
+            sizes[place] = _split(index, parallel.ep, "ep")
         elif index.shard == "vocab":
-            sizes[letter] = padded(index.size, multiple, parallel.tp) // parallel.tp
+            sizes[place] = padded(index.size, multiple, parallel.tp) // parallel.tp
     rest, last = ways, None
-    for letter, index in pairs:
+    for place, index in enumerate(indices):
         if index.shard in ("tp", "kv"):
             last = index
             taken = min(rest, index.size)
             if index.size % taken or rest % taken:
                 raise _refused(index, ways, "tp")
-            sizes[letter] = index.size // taken
+            sizes[place] = index.size // taken
             rest //= taken
-    if last is not None and rest > 1 and any(index.shard == "tp" for _, index in pairs):
+    if last is not None and rest > 1 and any(index.shard == "tp" for index in indices):
         raise _refused(last, ways, "tp")
     return sizes
+
+
+class Share(NamedTuple):
+    """What one device holds of a value: for every `per` tokens `rows` of `width` elements, spread evenly."""
+
+    rows: int  # of what is indexed by expert: as many as the chosen ones on the device
+    per: int
+    width: int
+    is_split: bool
+
+    def elements(self, tokens: int) -> int:
+        """Of the fullest device where whole rows lie on one."""
+        return -(-tokens * self.rows // self.per) * self.width
+
+    @property
+    def each(self) -> int:
+        """Of one token, rounded up."""
+        return -(-self.rows * self.width // self.per)
+
+
+def share(line: Line, what: Reference, parallel: Layout) -> Share:
+    """A device's share of a symbol as this line indexes it, for one token, one pair of tokens or one entry."""
+    indices = [i for i in line.indices(what) if i.role != "new" and i.role not in LOOKED_BACK]
+    sizes = local(indices, parallel)
+    chosen = line.condition
+    if not isinstance(chosen, Chosen) or all(index.role != "experts" for index in indices):
+        return Share(1, 1, prod(sizes), sizes != [index.size for index in indices])
+    width = prod(n for n, index in zip(sizes, indices, strict=True) if index.role != "experts")
+    return Share(chosen.active * parallel.expert_tp, parallel.tp, width, True)
 
 
 def padded(rows: int, multiple: int, tp: int) -> int:

@@ -14,7 +14,7 @@ from gptcalc.analysis.memory import lora as low_rank
 from gptcalc.analysis.memory import optimizer as optimizers
 from gptcalc.analysis.memory.optimizer import GradientType
 from gptcalc.analysis.memory.result import PARTS, Device, Memory, Replicated, added
-from gptcalc.analysis.memory.saved import Attention, Kept, Recompute, Work, kept
+from gptcalc.analysis.memory.saved import Attention, Kept, Recompute, Work, embedding_kept, kept, output_kept
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, stage_ranges
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.memory.zero import Offload, Parameter, Plan, Stage, States, host_planned, largest_layer, states
@@ -115,7 +115,7 @@ class Training:
     def _parameter(self, share: Share, parallel: Layout) -> Parameter:
         row = share.row
         trained, same = self.adapted is None, ranks(share.experts, parallel)
-        return Parameter(row.name, share.shape, row.count, row.bytes, trained, same)
+        return Parameter(row.name, share.tensor.layer, share.shape, row.count, row.bytes, trained, same)
 
     def trainable(self) -> int:
         """Parameters that are trained, in the whole model."""
@@ -152,22 +152,20 @@ class Training:
         work, flying = self.work(batch, context), self.in_flight(number, batch)
         start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
         counts = blocks_between(self.architecture, start, stop)
-        kinds = [stage for stage in self.model.stages if stage.kind == "layers"]
         layers = Counter[Kept]()
-        for (block, _), stage in zip(self.architecture.groups(), kinds, strict=True):
-            if block in counts:
-                layers[kept(stage, work, self.adapted)] += counts[block]
+        for stage in self.model.layers:
+            if stage.block in counts:
+                layers[kept(stage, work, self.adapted)] += counts[stage.block]
         held = [(layer.after(self.recompute), times) for layer, times in layers.items()]
         parts = {
             "layers": flying * sum(times * (one.total - one.dispatched) for one, times in held),
             "copies for experts": flying * sum(times * one.dispatched for one, times in held),
             "made again": max(layer.again(self.recompute) for layer in layers),
         }
-        embedding, output = (next(s for s in self.model.stages if s.kind == kind) for kind in ("embedding", "output"))
         if number == 0:
-            parts["embedding"] = flying * kept(embedding, work).total
+            parts["embedding"] = flying * embedding_kept(self.model, work).total
         if number == self.parallel.pp - 1:
-            parts["output"] = flying * kept(output, work).total
+            parts["output"] = flying * output_kept(self.model, work).total
         return parts
 
     # one device
@@ -269,7 +267,7 @@ class Training:
     def host_planned(self, host: int) -> int:
         if not host:
             return 0
-        largest = largest_layer((p.name, p.elements) for p in self._parameters(self.unsplit, 0))
+        largest = largest_layer((p, p.elements) for p in self._parameters(self.unsplit, 0))
         return host_planned(host, self.params(), largest, self.parallel.devices, zero_init=self.plan.zero == 3)
 
     # what is said of it

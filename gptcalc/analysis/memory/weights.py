@@ -14,7 +14,8 @@ from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.architecture import Architecture, Block
 from gptcalc.dtypes import FORMATS, FP32, DType, Format, unknown, weight_format
-from gptcalc.equations import Equations, Index, equations
+from gptcalc.equations import Equations, Tensor, equations
+from gptcalc.equations.roles import STACKED, Use
 from gptcalc.errors import InputError
 
 
@@ -23,10 +24,18 @@ class Share(NamedTuple):
 
     row: Tensors
     whole: Tensors
-    experts: bool  # spread over expert parallel ranks
-    vocabulary: bool  # padded rows
+    tensor: Tensor
     shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
-    is_matrix: bool  # multiplied, not added or looked up
+
+    @property
+    def experts(self) -> bool:
+        """Spread over expert parallel ranks."""
+        return any(index.shard == "ep" for index in self.tensor.indices)
+
+    @property
+    def vocabulary(self) -> bool:
+        """With padded rows."""
+        return any(index.shard == "vocab" for index in self.tensor.indices)
 
 
 def names() -> list[str]:
@@ -54,13 +63,10 @@ class Weights:
         self.multiple = VOCABULARY_MULTIPLE.get(engine, 1)
         self.model: Equations = equations(architecture)
         entries = list(ledger(self.model))
-        kinds = [stage.name for stage in self.model.stages if stage.kind == "layers"]
-        names = dict(zip((block for block, _ in architecture.groups()), kinds, strict=True))
-        self.of_block: dict[Block, list[Entry]] = {
-            block: [e for e in entries if e.stage.name == name] for block, name in names.items()
-        }
-        self.of_stage = {kind: [e for e in entries if e.stage.kind == kind] for kind in ("embedding", "output")}
-        self.has_experts = any(e.tensor.weight.component == "experts" and _is_matrix(e) for e in entries)
+        self.of_block = {stage.block: [e for e in entries if e.stage is stage] for stage in self.model.layers}
+        self.embedding = [e for e in entries if e.stage is self.model.embedding]
+        self.output = [e for e in entries if e.stage is self.model.output]
+        self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         self._set_format(dtype)
 
     def in_format(self, dtype: str) -> Weights:
@@ -80,11 +86,17 @@ class Weights:
     @cached_property
     def places(self) -> list[mixes.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
-        keys = {
-            block: [k for e in own if _is_matrix(e) and mixes.role(k := e.tensor.weight.key) in mixes.BY_LAYER]
+        weights = {
+            block: [e.tensor.weight for e in own if e.tensor.kind == "matrix" and e.tensor.weight.use in mixes.BY_LAYER]
             for block, own in self.of_block.items()
         }
-        return mixes.progressions(self.architecture, keys, self.traits)
+        return mixes.progressions(self.architecture, weights, self.traits)
+
+    @cached_property
+    def absorbed(self) -> dict[str, Tensor]:
+        """The matrices of latent attention as its absorbed form multiplies them, which is how GGUF stores them."""
+        lines = [line for stage in equations(self.architecture, "absorbed").main for line in stage.lines]
+        return {tensor.weight.key: tensor for line in lines for tensor in line.tensors() if tensor.kind == "matrix"}
 
     def stage(self, number: int) -> list[Share]:
         """What each device of a pipeline stage holds: its layers; the embedding first, the output last."""
@@ -92,13 +104,13 @@ class Weights:
         start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
         shares = []
         if number == 0:
-            shares += [self.share(entry, 1) for entry in self.of_stage["embedding"]]
+            shares += [self.share(entry, 1) for entry in self.embedding]
         shares += self.layers(start, stop)
         if number == last:
-            shares += [self.share(entry, 1) for entry in self.of_stage["output"]]
-            if self.architecture.head.tying and last > 0:  # the last stage needs the table as well
-                table = next(e for e in self.of_stage["embedding"] if e.tensor.weight.key == "embedding.token")
-                shares.append(self.share(table, 1, again=True))
+            shares += [self.share(entry, 1) for entry in self.output]
+            if last > 0:  # a tied matrix is needed there as well
+                tied = {t.weight.key for line in self.model.output.lines for t in line.tensors() if t.weight.tied}
+                shares += [self.share(e, 1, again=True) for e in self.embedding if e.tensor.weight.key in tied]
         return shares
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
@@ -115,66 +127,74 @@ class Weights:
     def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[tuple[int, int], int]]:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
         found: dict[tuple[Block, str], dict[tuple[int, int], int]] = {}
-        first: dict[tuple[str, DType], tuple[int, int]] = {}
-        values = sum(place.times for place in self.places if mixes.role(place.key) == "v")
+        first: dict[tuple[Use, DType], tuple[int, int]] = {}
+        values = sum(place.times for place in self.places if place.use == "values")
         for place in self.places:
-            role = mixes.role(place.key)
-            n = values if role == "v" else self.traits.n_layers
+            n = values if place.use == "values" else self.traits.n_layers
             for type_, i, times in mixes.kinds(self.dtype, place, place.between(start, stop), n, self.traits):
-                where = first.setdefault((role, type_), (i, n))
+                where = first.setdefault((place.use, type_), (i, n))
                 counts = found.setdefault((place.block, place.key), {})
                 counts[where] = counts.get(where, 0) + times
         return found
 
     def share(self, entry: Entry, times: int, i: int = 0, n: int = 1, again: bool = False) -> Share:
-        indices = _indices(entry)
-        whole = {letter: index.size for letter, index in indices}
+        indices = entry.tensor.indices
+        whole = [index.size for index in indices]
         mine = local(indices, self.parallel, self.multiple)
         row = undivided = self._row(entry, mine, times, i, n)
         if again or mine != whole:
             undivided = self._row(entry, whole, 0 if again else times, i, n)
             self._check_blocks(entry, whole, mine)
-        shards = {index.shard for _, index in indices}
-        return Share(row, undivided, "ep" in shards, "vocab" in shards, _shape(entry, mine), _is_matrix(entry))
+        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine))
 
-    def _row(self, entry: Entry, sizes: dict[str, int], times: int, i: int, n: int) -> Tensors:
+    def _row(self, entry: Entry, sizes: list[int], times: int, i: int, n: int) -> Tensors:
         type_, size = self._stored(entry, sizes, i, n)
         weight = entry.tensor.weight
-        return Tensors(weight.key, weight.component, type_, times, prod(sizes.values()), size)
+        return Tensors(weight.key, weight.component, type_, times, prod(sizes), size)
 
-    def _stored(self, entry: Entry, sizes: dict[str, int], i: int, n: int) -> tuple[str, int]:
+    def _stored(self, entry: Entry, sizes: list[int], i: int, n: int) -> tuple[str, int]:
         """A tensor's type and bytes."""
-        copies, inputs, outputs = _matrix(entry, sizes, self.format is None)
+        copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
             type_ = self._gguf_type(entry, inputs, i, n)
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
             return self.format.name, copies * self.format.packing.bytes(inputs, outputs)
         wide = self.format.wide
-        return wide.name, prod(sizes.values()) * wide.block_bytes
+        return wide.name, prod(sizes) * wide.block_bytes
 
     def _is_packed(self, entry: Entry, format: Format) -> bool:
         """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay."""
         component = entry.tensor.weight.component
-        if format.packed == "none" or not _is_matrix(entry) or component in ("embedding", "output", "router"):
+        if format.packed == "none" or entry.tensor.kind != "matrix" or component in ("embedding", "output", "router"):
             return False
         if format.packed == "experts" and self.has_experts:
             return component == "experts"
         return entry.tensor.shape[-1] > 1
 
     def _gguf_type(self, entry: Entry, row: int, i: int, n: int) -> DType:
-        role = mixes.role(entry.tensor.weight.key)
-        matrix = _is_matrix(entry) and entry.tensor.shape[-1] > 1
-        if not matrix and role != "embedding":
+        tensor = entry.tensor
+        if tensor.kind != "table" and (tensor.kind != "matrix" or tensor.shape[-1] == 1):
             return FP32
-        return mixes.tensor_type(self.dtype, role, row, self.traits, i, n)
+        return mixes.tensor_type(self.dtype, tensor.weight.use, row, self.traits, i, n)
 
-    def _check_blocks(self, entry: Entry, whole: dict[str, int], mine: dict[str, int]) -> None:
+    def _matrix(self, entry: Entry, sizes: list[int]) -> tuple[int, int, int]:
+        """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row."""
+        tensor = entry.tensor
+        if tensor.kind not in ("matrix", "kernel"):
+            *rows, row = sizes or [1]
+            return 1, row, prod(rows)
+        if self.format is None:
+            tensor = self.absorbed.get(tensor.weight.key, tensor)
+        copies, inputs, outputs = tensor.axes(sizes)
+        return prod(copies), inputs, outputs
+
+    def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int]) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
         if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
             return
-        _, inputs, outputs = _matrix(entry, whole, self.format is None)
-        _, my_inputs, my_outputs = _matrix(entry, mine, self.format is None)
+        _, inputs, outputs = self._matrix(entry, whole)
+        _, my_inputs, my_outputs = self._matrix(entry, mine)
         if self.format is None:
             block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
         else:
@@ -189,46 +209,17 @@ class Weights:
                 )  # fmt: skip
 
 
-def _is_matrix(entry: Entry) -> bool:
-    """Whether a tensor is a factor of a sum: multiplied, not added or looked up."""
-    return entry.tensor.reference in entry.line.statement.factors
-
-
-def _indices(entry: Entry) -> list[tuple[str, Index]]:
-    return list(zip(entry.tensor.reference.indices, entry.tensor.indices, strict=True))
-
-
-def _shape(entry: Entry, sizes: dict[str, int]) -> tuple[int, ...]:
+def _shape(tensor: Tensor, sizes: list[int]) -> tuple[int, ...]:
     """A tensor's axes as checkpoints store them: heads and their channels are one, experts have one of their own."""
-    copies = (sizes["e"],) if "e" in sizes else ()
-    if _is_matrix(entry):
-        return (*copies, *_matrix(entry, sizes, False)[1:])
-    if entry.stage.kind == "embedding" and len(sizes) > 1:
-        rows, *columns = sizes.values()
+    if tensor.kind in ("matrix", "kernel"):
+        copies, inputs, outputs = tensor.axes(sizes)
+        return (*copies, inputs, outputs)
+    if tensor.kind == "table":
+        rows, *columns = sizes
         return rows, prod(columns)
-    return (*copies, prod(size for letter, size in sizes.items() if letter != "e"))
-
-
-def _matrix(entry: Entry, sizes: dict[str, int], gguf_rows: bool) -> tuple[int, int, int]:
-    """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row.
-
-    In GGUF the rows of latent attention's k_b are one head's channels: it is stored as the absorbed form multiplies it.
-    """
-    if gguf_rows and entry.tensor.weight.key.endswith(".k_b"):
-        return 1, sizes["a"], sizes["l"] * sizes["h"]
-    if not _is_matrix(entry):
-        *rows, row = sizes.values() if sizes else (1,)
-        return 1, row, prod(rows)
-    summed = set(entry.line.statement.summed)
-    copies = inputs = outputs = 1
-    for letter, size in sizes.items():
-        if letter == "e":
-            copies *= size
-        elif letter in summed:
-            inputs *= size
-        else:
-            outputs *= size
-    return copies, inputs, outputs
+    stacked = [index.role in STACKED for index in tensor.indices]
+    copies = tuple(size for size, own in zip(sizes, stacked, strict=True) if own)
+    return (*copies, prod(size for size, own in zip(sizes, stacked, strict=True) if not own))
 
 
 def total(architecture: Architecture, dtype: str = "bf16") -> int:

@@ -35,6 +35,7 @@ class Parameter(NamedTuple):
     """Equal tensors on one device."""
 
     name: str
+    layer: str  # the matrix or table that it is or, being a bias, belongs to
     shape: Shape
     times: int
     bytes: int  # of one tensor, as the passes read it
@@ -131,8 +132,8 @@ def _at_work(kept: States, parameters: Sequence[Parameter], plan: Plan) -> State
     if plan.zero < 3:
         return kept
     divided = [p for p in parameters if p.ranks > 1 or plan.offload == "parameters"]
-    weights = largest_layer((p.name, p.bytes) for p in divided)
-    gradients = largest_layer((p.name, p.bytes) for p in divided if p.trained)
+    weights = largest_layer((p, p.bytes) for p in divided)
+    gradients = largest_layer((p, p.bytes) for p in divided if p.trained)
     return kept._replace(
         weights=kept.weights + weights,
         gradients=kept.gradients + gradients,
@@ -150,12 +151,13 @@ def _narrow_gradients(parameters: Sequence[Parameter], plan: Plan) -> int:
     )
 
 
-def largest_layer(sizes: Iterable[tuple[str, int]]) -> int:
+def largest_layer(sizes: Iterable[tuple[Parameter, int]]) -> int:
     """The largest matrix or table with its bias."""
-    widest: dict[str, int] = {}
-    for name, size in sizes:
-        widest[name] = max(widest.get(name, 0), size)
-    return max((size + widest.get(f"{name}.bias", 0) for name, size in widest.items()), default=0)
+    widest: dict[str, dict[str, int]] = {}
+    for parameter, size in sizes:
+        layer = widest.setdefault(parameter.layer, {})
+        layer[parameter.name] = max(layer.get(parameter.name, 0), size)
+    return max((sum(layer.values()) for layer in widest.values()), default=0)
 
 
 #: DeepSpeed plans half as much again of the host's memory (additional_buffer_factor)

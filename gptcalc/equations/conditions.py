@@ -1,0 +1,204 @@
+"""What a pass works on, and the conditions that say which combinations of two indices occur in it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+
+from gptcalc.equations.roles import Role
+
+Phase = Literal["prefill", "decode", "train"]
+Pairing = Literal["causal", "full"]
+Logits = Literal["all", "last"]
+
+
+class Workload(Struct, frozen=True):
+    """One sequence of `context` tokens. prefill and train run all of them from nothing, decode the last one.
+
+    source: tokens of the other sequence, for models whose encoder reads one.
+    """
+
+    context: int
+    phase: Phase = "prefill"
+    pairs: Pairing = "causal"
+    logits: Logits = "all"
+    source: int = 0
+
+    @property
+    def new_tokens(self) -> int:
+        """T, the range of the new tokens."""
+        return min(1, self.context) if self.phase == "decode" else self.context
+
+    @property
+    def new_source(self) -> int:
+        """Source tokens that are read in this pass: all at once, none in a decode step."""
+        return 0 if self.phase == "decode" else self.source
+
+    @property
+    def encoder(self) -> Workload:
+        """The encoder's pass: its new tokens are the source's, and each sees all of them."""
+        return Workload(self.new_source, "prefill", "full")
+
+
+class Pairs(Struct, frozen=True):
+    """A token sees itself and what came before it, in its window or chunk, or its choice.
+
+    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far.
+    """
+
+    window: int | None = None
+    chunk: int | None = None
+    top_k: int | None = None
+    block: int | None = None
+    roles: ClassVar[tuple[Role, ...]] = ("new", "past")
+    counts: ClassVar[str] = "pairs"
+
+    def __str__(self) -> str:
+        if self.window is not None:
+            return f"t − {self.window} < s ≤ t"
+        if self.chunk is not None:
+            return f"s ≤ t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
+        if self.block is not None:
+            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ top_{self.top_k}(t)"
+        if self.top_k is not None:
+            return f"s ≤ t, s ∈ top_{self.top_k}(t)"
+        return "s ≤ t"
+
+    def kept(self, context: int) -> int:
+        """How many of `context` tokens the newest one can still need: what the cache holds."""
+        return min(context, self.window or self.chunk or context)
+
+    def count(self, work: Workload) -> int:
+        """How many pairs of a new token and one that it sees occur."""
+        s = work.context
+        if work.pairs == "full":
+            return work.new_tokens * s
+        if work.phase == "decode":
+            if self.chunk is not None:
+                return (s - 1) % self.chunk + 1
+            if self.block is not None:
+                return min(s, self.earlier + (s - 1) % self.block + 1)
+            return min(s, self.window or self.top_k or s)
+        if self.chunk is not None:
+            whole, rest = divmod(s, self.chunk)
+            return whole * triangle(self.chunk) + triangle(rest)
+        if self.block is not None:
+            limit = min(s, self.earlier + self.block)  # up to here all is seen
+            whole, rest = divmod(s - limit, self.block)
+            return triangle(limit) + (s - limit) * self.earlier + whole * triangle(self.block) + triangle(rest)
+        limit = min(s, self.window or self.top_k or s)
+        return triangle(limit) + (s - limit) * limit
+
+    @property
+    def earlier(self) -> int:
+        """Keys in the chosen blocks before a token's own, once there are as many."""
+        return ((self.top_k or 1) - 1) * (self.block or 1)
+
+
+def triangle(n: int) -> int:
+    """1 + 2 + … + n."""
+    return n * (n + 1) // 2
+
+
+class Entries(Struct, frozen=True):
+    """A token sees the entries of `every` tokens that are complete with it, or its choice of them."""
+
+    every: int
+    top_k: int | None = None
+    roles: ClassVar[tuple[Role, ...]] = ("new", "entries")
+    counts: ClassVar[str] = "pairs"
+
+    def __str__(self) -> str:
+        chosen = "" if self.top_k is None else f", χ ∈ top_{self.top_k}(t)"
+        return f"χ < ⌊(t + 1)/{self.every}⌋{chosen}"
+
+    def kept(self, context: int) -> int:
+        """How many entries there are."""
+        return context // self.every
+
+    def count(self, work: Workload) -> int:
+        """How many pairs of a new token and an entry occur."""
+        entries = self.kept(work.context)
+        if work.pairs == "full":
+            return work.new_tokens * entries
+        most = entries if self.top_k is None else min(entries, self.top_k)
+        if work.phase == "decode":
+            return most
+        # every tokens see 1 entry, every further ones 2, …; from the one that completes the last on all see `most`
+        return self.every * triangle(max(most - 1, 0)) + most * (work.context - most * self.every + 1)
+
+
+class Completed(Struct, frozen=True):
+    """The entries that the new tokens complete."""
+
+    every: int
+    roles: ClassVar[tuple[Role, ...]] = ("entries",)
+    counts: ClassVar[str] = "entries"
+
+    def __str__(self) -> str:
+        return f"entries of {self.every} tokens completed now"
+
+    def count(self, work: Workload) -> int:
+        return work.context // self.every - (work.context - work.new_tokens) // self.every
+
+
+class Chosen(Struct, frozen=True):
+    """Of `total` experts a token uses `active`, and so touches that share of their weights."""
+
+    active: int
+    total: int
+    active_symbol: str = "top_k"
+    name: str = "E"
+    roles: ClassVar[tuple[Role, ...]] = ("new", "experts")
+
+    def __str__(self) -> str:
+        return f"e ∈ {self.name}(t), |{self.name}| = {self.active}"
+
+    @property
+    def counts(self) -> str:
+        return f"T · {self.active_symbol}"
+
+    def count(self, work: Workload) -> int:
+        return work.new_tokens * self.active
+
+
+class Wanted(Struct, frozen=True):
+    """The new tokens whose logits are wanted: all of them, or the last."""
+
+    roles: ClassVar[tuple[Role, ...]] = ("new",)
+    counts: ClassVar[str] = "T"
+
+    def __str__(self) -> str:
+        return ""
+
+    def count(self, work: Workload) -> int:
+        return work.new_tokens if work.logits == "all" else min(1, work.new_tokens)
+
+
+class Once(Struct, frozen=True):
+    """The source tokens where something is made of each of them once, in the first pass: cross-attention's keys."""
+
+    roles: ClassVar[tuple[Role, ...]] = ("source",)
+    counts: ClassVar[str] = "source"
+
+    def __str__(self) -> str:
+        return "once"
+
+    def count(self, work: Workload) -> int:
+        return work.new_source
+
+
+Condition: TypeAlias = Pairs | Entries | Completed | Chosen | Wanted | Once
+
+
+class Constant(Struct, frozen=True):
+    """What is kept has the same size whatever the length: a state, the last tokens before a convolution."""
+
+
+class OfSource(Struct, frozen=True):
+    """What is kept is of every source token, from the first pass on; it doesn't grow."""
+
+
+#: how much of the past a store line keeps
+Keep: TypeAlias = Pairs | Entries | Constant | OfSource

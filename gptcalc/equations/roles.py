@@ -1,0 +1,75 @@
+"""What things in a line are for. The analyses read these words, never a letter, a symbol or a key."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+#: what an index runs over
+Role: TypeAlias = Literal[
+    "new",  # the tokens of this pass
+    "past",  # all tokens so far, the new ones among them
+    "source",  # the tokens of the other sequence, which an encoder has read
+    "entries",  # entries that each stand for several tokens of the past
+    "vocabulary",  # the rows of a token table, the logits
+    "positions",  # the rows of a position table
+    "layers",
+    "heads",
+    "channels",
+    "experts",
+    "choices",  # what a router scores: experts, and what may be chosen beside them
+    "chosen",  # places among the chosen experts
+    "streams",  # residual streams side by side
+    "projections",  # streams of which each is made by a matrix of its own
+    "coefficients",  # numbers that mix streams
+    "taps",  # tokens side by side: of a convolution, of one entry
+    "distances",
+    "frequencies",
+]
+
+#: what grows with a sequence and is never split over devices
+LOOKED_BACK: frozenset[Role] = frozenset({"past", "source", "entries"})
+
+#: a weight with such an index is so many matrices, one behind the other
+STACKED: frozenset[Role] = frozenset({"experts", "projections"})
+
+#: the rows of a table that is looked up
+ROWS: frozenset[Role] = frozenset({"vocabulary", "positions"})
+
+#: along which devices an index is split; kv: like tp, but never finer than one KV head
+Shard: TypeAlias = Literal["tp", "kv", "ep", "vocab"]
+
+#: what a store line keeps
+Stored: TypeAlias = Literal[
+    "keys",
+    "values",
+    "latent",  # of which keys and values are made
+    "rotary key",  # beside a latent, one for all heads
+    "index keys",  # or entries: what an indexer chooses by
+    "entries",  # each keys and values of several tokens
+    "open entry",  # what is needed of the tokens of an entry that is not complete
+    "state",  # of a recurrent mixer
+    "convolution",  # the last tokens before a convolution
+]
+
+#: a learned tensor by what is done with it
+Kind: TypeAlias = Literal[
+    "matrix",  # multiplied, and summed over its inputs
+    "kernel",  # of a convolution, channel by channel
+    "table",  # looked up
+    "bias",  # added to a sum
+    "vector",  # all else: factors, slopes, sinks
+]
+
+#: what a learned tensor is for, where formats, quantisers or adapters treat it in a way of its own
+Use: TypeAlias = Literal[
+    "tokens",  # a table of the tokens' rows
+    "positions",
+    "slices",  # the projection to every layer's slice of an embedding
+    "logits",  # the output matrix
+    "keys",
+    "values",
+    "out",  # the projection of the heads' outputs
+    "down",  # the second matrix of a feed-forward layer
+    "router",
+    "other",
+]
