@@ -9,13 +9,18 @@
     gptcalc.memory(model, dtype="int4", tp=2).per_device.total
     gptcalc.fit(model, "24GiB", dtype="fp8").max_context
 
-Every figure is an exact integer; the fields are the keys of the JSON. The witness is `gptcalc.reference`.
+Every figure is an exact integer; the fields are the keys of the JSON. Wrong input raises InputError, with the message
+that the command line prints. The keyword arguments are the fields of the structs in `gptcalc.conventions`. The witness
+is `gptcalc.reference`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, Run, documented, keywords
+from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
     from gptcalc.analysis.flops import Flops
@@ -26,7 +31,13 @@ if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model
 
-__all__ = ["fit", "flops", "kv", "load", "memory", "params"]
+    AnyModel: TypeAlias = str | Model | Architecture
+
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params"]
+
+P = ParamSpec("P")
+H = TypeVar("H", bound=Run)
+T = TypeVar("T")
 
 
 def load(reference: str, overrides: Sequence[str] = ()) -> Model:
@@ -39,53 +50,58 @@ def load(reference: str, overrides: Sequence[str] = ()) -> Model:
     return load(reference, overrides)
 
 
-def params(model: str | Model | Architecture) -> Params:
+def params(model: AnyModel) -> Params:
     """Parameters: total, active, by component, by layer group, by tensor."""
     from gptcalc.analysis.params import params
 
     return params(_architecture(model))
 
 
-def kv(model: str | Model | Architecture, **options: Any) -> KVCache:
-    """The cache of a batch at a context; the options of `gptcalc.analysis.memory.cache.kv`, such as context=8192."""
-    from gptcalc.analysis.memory.cache import kv
-
-    return kv(_architecture(model), **options)
+def _options(how: Callable[P, H]) -> Callable[[Callable[[AnyModel, H], T]], Callable[Concatenate[AnyModel, P], T]]:
+    """Makes a function of a model and its conventions one whose keyword arguments are the conventions' fields."""
+    return lambda function: keywords(how, function)
 
 
-def flops(model: str | Model | Architecture, **options: Any) -> Flops:
-    """FLOPs of a prefill, a decode step or a training step; the options of `gptcalc.analysis.flops.flops`."""
-    from gptcalc.analysis.flops import flops
+@_options(CacheRun)
+def kv(model: AnyModel, how: CacheRun) -> KVCache:
+    """The cache of a batch at a context, on one device: what is needed (engine ideal) or what an engine sets aside."""
+    from gptcalc.analysis.memory.cache import cached
 
-    return flops(_architecture(model), **options)
-
-
-def memory(
-    model: str | Model | Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None, **options: Any
-) -> Memory:
-    """What devices must hold to run a model; the options of `gptcalc.analysis.memory.inference.memory`."""
-    from gptcalc.analysis.memory.inference import memory
-    from gptcalc.analysis.memory.sharding import layout
-
-    architecture = _architecture(model)
-    return memory(architecture, parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp), **options)
+    return cached(_architecture(model), how)
 
 
-def fit(
-    model: str | Model | Architecture, budget: str | int, *, tp: int = 1, pp: int = 1, ep: int = 1,
-    dp: int | None = None, **options: Any,
-) -> Fit:  # fmt: skip
-    """Whether a model fits devices of so many bytes ("24GiB"), and the most that does; options as for `memory`."""
-    from gptcalc import units
-    from gptcalc.analysis.memory.fit import fit
-    from gptcalc.analysis.memory.sharding import layout
+@_options(FlopsRun)
+def flops(model: AnyModel, how: FlopsRun) -> Flops:
+    """FLOPs of a prefill, a decode step or a training step."""
+    from gptcalc.analysis.flops import counted
 
-    architecture = _architecture(model)
-    capacity = units.size(budget) if isinstance(budget, str) else budget
-    return fit(architecture, capacity=capacity, parallel=layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp), **options)
+    return counted(_architecture(model), how)
 
 
-def _architecture(model: str | Model | Architecture) -> Architecture:
+@_options(InferenceRun)
+def memory(model: AnyModel, how: InferenceRun) -> Memory:
+    """What the fullest of the devices that run a model must hold, and all of them in sum."""
+    from gptcalc.analysis.memory.inference import held_by
+
+    return held_by(_architecture(model), how)
+
+
+def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, P], Fit]:
+    def fit(model: AnyModel, budget: str | int, /, *args: P.args, **options: P.kwargs) -> Fit:
+        """Whether a model fits devices of so many bytes ("24GiB"), and the most that does."""
+        from gptcalc import units
+        from gptcalc.analysis.memory.fit import fitted
+
+        capacity = units.size(budget) if isinstance(budget, str) else budget
+        return fitted(_architecture(model), capacity, how(*args, **options))
+
+    return documented(fit, how)
+
+
+fit = _fit(FitRun)
+
+
+def _architecture(model: AnyModel) -> Architecture:
     from gptcalc.architecture import Architecture
 
     if isinstance(model, Architecture):

@@ -21,6 +21,8 @@ BYTE_UNITS = {
 }  # fmt: skip
 
 MAX_DIGITS = 30
+#: how a whole number is written
+WHOLE = "write 8192, 8K (8192) or 8k (8000)"
 MAX_POINTS = 10_000_000
 
 _COUNT = re.compile(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)")
@@ -32,7 +34,7 @@ def count(text: str) -> int:
     """A whole number: 4096, 8K = 8192, 8k = 8000, 1M = 2^20, 25.6k = 25600."""
     match = _COUNT.fullmatch(text.strip())
     if match is None or len(text) > MAX_DIGITS:
-        raise InputError(f"{printable(text)!r} is not a whole number", "write 8192, 8K (8192) or 8k (8000)", "usage")
+        raise InputError(f"{printable(text)!r} is not a whole number", WHOLE, "usage")
     whole, fraction, suffix = match.groups()
     value = Fraction(whole.replace("_", "") + (fraction or "")) * COUNT_SUFFIXES[suffix]
     if value.denominator != 1 or (fraction and suffix.isupper()):

@@ -20,7 +20,7 @@ from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.analysis.stored import expected_tensors, held
 from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
-from gptcalc.equations.latent import CacheForm, Form
+from gptcalc.conventions import CacheForm, Form
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
 from gptcalc.reference.shapes import shape_only

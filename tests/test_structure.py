@@ -17,7 +17,7 @@ FLOORS = [
     {"errors"},
     {"units", "dtypes"},
     {"architecture"},
-    {"document"},
+    {"document", "conventions"},
     {"sources", "equations", "reference"},
     {"analysis"},
     {"validate", "trace"},

@@ -6,9 +6,8 @@ from msgspec import Struct
 
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
 from gptcalc.equations import Equations, Workload, equations
-from gptcalc.equations.conditions import Logits, Pairing, Phase
-from gptcalc.equations.latent import Form
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):
@@ -31,31 +30,16 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     approx_6nd: int | None = None
 
 
-def default_form(phase: Phase) -> Form:
-    """Latent attention makes keys and values of a prompt (expanded), and attends over latents in a decode step."""
-    return "absorbed" if phase == "decode" else "expanded"
-
-
-def flops(
-    architecture: Architecture,
-    *,
-    batch: int = 1,
-    context: int | None = None,
-    phase: Phase = "prefill",
-    pairs: Pairing = "causal",
-    mla: Form | None = None,
-    logits: Logits = "all",
-) -> Flops:
+def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     """FLOPs of one pass over a batch: 2 per multiply-add, every line that multiplies and accumulates.
 
     prefill: `context` tokens from nothing. decode: the context-th token. train: 3 × the forward pass, no recomputation.
     """
-    form = mla or default_form(phase)
-    work = Workload(context or architecture.c, phase, pairs, logits)
-    passes = batch * (3 if phase == "train" else 1)
+    work = Workload(how.length(architecture), how.phase, how.pairs, how.logits)
+    passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
-    model = equations(architecture, form)
+    model = equations(architecture, how.form)
     for stage in model.main:
         own = stage.workload(work)
         for line in stage.lines:
@@ -65,25 +49,28 @@ def flops(
                 if line.attends():
                     attention += n
     total = sum(by_component.values())
-    tokens = batch * work.new_tokens
+    tokens = how.batch * work.new_tokens
     touched = multiplied(architecture, model)
     return Flops(
         model=architecture.name,
-        batch=batch,
+        batch=how.batch,
         context=work.context,
-        phase=phase,
-        pairs=pairs,
-        mla=form,
-        logits=logits,
+        phase=how.phase,
+        pairs=how.pairs,
+        mla=how.form,
+        logits=how.logits,
         total=total,
         attention=attention,
         weights=total - attention,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, form),
-        approx_6nd=6 * touched * tokens if phase == "train" else None,
-        approx_2n=2 * touched * tokens if phase != "train" else None,
+        convention=convention(work, how.form),
+        approx_6nd=6 * touched * tokens if how.phase == "train" else None,
+        approx_2n=2 * touched * tokens if how.phase != "train" else None,
     )
+
+
+flops = keywords(FlopsRun, counted)
 
 
 def multiplied(architecture: Architecture, model: Equations) -> int:

@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gptcalc.analysis.flops import flops
-from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.memory.inference import memory
+from msgspec.structs import replace
+
+from gptcalc.analysis.flops import counted
+from gptcalc.analysis.memory.cache import cached
+from gptcalc.analysis.memory.inference import held_by
 from gptcalc.analysis.memory.result import PARTS
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun, check, declared
 from gptcalc.errors import InputError, did_you_mean, printable
 
 Document = dict[str, Any]
 
-#: what the costs were computed at, and the defaults
-SETTINGS: Document = {"batch": 1, "context": None, "dtype": "bf16", "kv_dtype": "bf16", "mla_cache": "latent"}
+#: what the costs were computed at
+SETTINGS = LockRun.__struct_fields__
 SECTIONS = ("settings", "params", "components", "tensors", "kv", "flops", "memory")
 CACHE = ("bytes", "bytes_per_token", "state_bytes", "full_bytes", "formula")
 
 
-def costs(architecture: Architecture, settings: Mapping[str, Any]) -> Document:
+def costs(architecture: Architecture, how: LockRun) -> Document:
     """Section by section: parameters to the tensor, cache, FLOPs, memory."""
-    how = {**SETTINGS, **settings}
-    how["context"] = how["context"] or architecture.c
-    length = {"batch": how["batch"], "context": how["context"]}
-    counted = params(architecture)
-    cache = kv(architecture, **length, kv_dtype=how["kv_dtype"], mla_cache=how["mla_cache"])
-    prefill, decode = flops(architecture, **length), flops(architecture, **length, phase="decode")
-    held = memory(
-        architecture, **length, dtype=how["dtype"], kv_dtype=how["kv_dtype"], mla_cache=how["mla_cache"]
-    ).per_device
+    how = replace(how, context=how.length(architecture))
+    parameters = params(architecture)
+    cache = cached(architecture, how.to(CacheRun))
+    prefill = counted(architecture, how.to(FlopsRun))
+    decode = counted(architecture, how.to(FlopsRun, phase="decode"))
+    held = held_by(architecture, how.to(InferenceRun)).per_device
     tensors = {}
-    for group in counted.groups:
+    for group in parameters.groups:
         times = f" × {group.layers}" if group.layers > 1 else ""
         for tensor in group.tensors:
             tensors[f"{group.name}{times} {tensor.name}"] = " × ".join(map(str, tensor.shape))
     return {
-        "settings": how,
-        "params": {key: getattr(counted, key) for key in ("total", "active", "embedding", "mtp", "formula")},
-        "components": {name: n for name, n in counted.components.items() if n},
+        "settings": {key: getattr(how, key) for key in SETTINGS},
+        "params": {key: getattr(parameters, key) for key in ("total", "active", "embedding", "mtp", "formula")},
+        "components": {name: n for name, n in parameters.components.items() if n},
         "tensors": tensors,
         "kv": {key: getattr(cache, key) for key in CACHE},
         "flops": {"prefill": prefill.total, "prefill_attention": prefill.attention, "decode": decode.total},
@@ -48,7 +48,7 @@ def costs(architecture: Architecture, settings: Mapping[str, Any]) -> Document:
     }
 
 
-def settings_of(document: Mapping[str, Any]) -> Document:
+def settings_of(document: Mapping[str, Any]) -> LockRun:
     """The settings in a lock file; InputError where the file isn't one."""
     for key, section in document.items():
         if key == "model":
@@ -61,10 +61,8 @@ def settings_of(document: Mapping[str, Any]) -> Document:
     for key, value in settings.items():
         if key not in SETTINGS:
             raise InputError(f"settings: unknown key {printable(str(key))!r}", did_you_mean(str(key), SETTINGS))
-        number = key in ("batch", "context")
-        if number != (isinstance(value, int) and not isinstance(value, bool)) or (number and value < 1):
-            raise InputError(f"settings.{key}: found {printable(repr(value))}")
-    return settings
+        check(f"settings.{key}", declared(LockRun)[key], value)
+    return LockRun(**settings)
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Document]:

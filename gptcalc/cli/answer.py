@@ -67,14 +67,16 @@ def output_options(
 
 def with_output(function: Callable[..., Any]) -> Callable[..., tuple[Answer, Output]]:
     """A command's function with the output options behind its own; it returns the answer and how to write it."""
-    own = inspect.signature(function, eval_str=True).parameters
+    from gptcalc.cli.conventions import expanded, gathered
+
+    own = inspect.signature(function, eval_str=True).parameters.values()
     shared = inspect.signature(output_options, eval_str=True).parameters
 
     def command(**values: Any) -> tuple[Answer, Output]:
         output = output_options(**{name: values.pop(name) for name in shared})
-        return function(**values), output
+        return function(**gathered(own, values)), output
 
-    parameters = [*own.values(), *shared.values()]
+    parameters = [*expanded(own), *shared.values()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = function.__doc__

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import Run
 from gptcalc.errors import InputError
 
 
@@ -21,6 +22,22 @@ def number(option: str) -> Callable[[Any], int]:
 
         try:
             return units.positive(value)
+        except InputError as error:
+            raise error.within(option) from None
+
+    return parse
+
+
+def byte_size(option: str) -> Callable[[Any], int]:
+    """A parser of sizes with a unit whose errors name the option."""
+
+    def parse(value: Any) -> int:
+        if isinstance(value, int):  # the default
+            return value
+        from gptcalc import units
+
+        try:
+            return units.size(value)
         except InputError as error:
             raise error.within(option) from None
 
@@ -49,44 +66,6 @@ Set: TypeAlias = Annotated[
         help="Change a key of the preset, such as n_kv_heads=4 or moe.top_k=2; may be repeated.",
     ),
 ]  # fmt: skip
-Batch: TypeAlias = Annotated[
-    int, typer.Option("--batch", "--batch-size", metavar="N", parser=number("--batch"), help="Sequences.")
-]
-Context: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--context", "--max-model-len", metavar="N", parser=number("--context"),
-        help="Length of a sequence including the newest token: 8192, 8K (8192), 8k (8000). Default: the model's c.",
-    ),
-]  # fmt: skip
-KVDType: TypeAlias = Annotated[
-    str, typer.Option("--kv-dtype", "--kv-cache-dtype", metavar="TYPE", help="Data type of the cache; K:V for two.")
-]
-StateDType: TypeAlias = Annotated[
-    str, typer.Option("--state-dtype", metavar="TYPE", help="Data type of recurrent states.")
-]
-Phase: TypeAlias = Annotated[
-    Literal["prefill", "decode", "train"],
-    typer.Option("--phase", help="A prompt, one more token, or a training step (3 × the forward pass)."),
-]
-Pairs: TypeAlias = Annotated[
-    Literal["causal", "full"],
-    typer.Option("--pairs", help="Count the pairs that the mask allows, or every query against every key."),
-]
-Mla: TypeAlias = Annotated[
-    Literal["absorbed", "expanded"] | None,
-    typer.Option("--mla", help="Form of latent attention. Default: absorbed for decode, else expanded."),
-]
-MlaCache: TypeAlias = Annotated[
-    Literal["latent", "expanded"],
-    typer.Option("--mla-cache", help="What latent attention keeps."),
-]
-Logits: TypeAlias = Annotated[
-    Literal["all", "last"], typer.Option("--logits", help="Logits of all new tokens, or of the last.")
-]
-Engine: TypeAlias = Annotated[
-    Literal["ideal", "vllm", "llama.cpp", "transformers"], typer.Option("--engine", help="Who allocates.")
-]
 Why: TypeAlias = Annotated[
     str | None, typer.Option("--why", metavar="KEY", help="Show the lines that add up to a figure, such as total.")
 ]
@@ -99,11 +78,9 @@ Sort: TypeAlias = Annotated[
 ]
 
 
-def context_warnings(architecture: Architecture, context: int | None) -> tuple[str, ...]:
+def context_warnings(architecture: Architecture, run: Run) -> tuple[str, ...]:
     """A warning where the context exceeds the model's; an error where there is no position for it."""
-    c = architecture.c
-    if context is None or context <= c:
+    length, c = run.length(architecture), architecture.c
+    if length <= c:
         return ()
-    if architecture.embedding.position == "learned":
-        raise InputError(f"--context {context}: {architecture.name} has a learned table of {c} positions", kind="usage")
-    return (f"warning: context {context} exceeds the {c} that {architecture.name} is made for",)
+    return (f"warning: context {length} exceeds the {c} that {architecture.name} is made for",)

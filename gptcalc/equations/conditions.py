@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 
+from gptcalc.conventions import Logits, Pairing, Phase
 from gptcalc.equations.roles import Role
-
-Phase = Literal["prefill", "decode", "train"]
-Pairing = Literal["causal", "full"]
-Logits = Literal["all", "last"]
 
 
 class Workload(Struct, frozen=True):

@@ -7,17 +7,13 @@ to the output, and attends over the latent itself. Both use the same weights.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from gptcalc.architecture import Indexer, LatentAttention
+from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations.attention import growth
 from gptcalc.equations.conditions import Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
-
-Form = Literal["absorbed", "expanded"]
-CacheForm = Literal["latent", "expanded"]
 
 
 def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:

@@ -24,10 +24,10 @@ from gptcalc.architecture import (
     Sublayer,
     sublayers,
 )
+from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
 from gptcalc.equations.conditions import Wanted, Workload
 from gptcalc.equations.language import Index, Line, Lines, Mark, Prefix, plus
-from gptcalc.equations.latent import CacheForm, Form
 from gptcalc.equations.norms import OF_OUTPUT, convolution_scope, drop, enter, leave, norm_line, summed
 from gptcalc.equations.symbols import Symbols
 

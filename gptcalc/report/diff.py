@@ -50,7 +50,7 @@ class Diff(Struct, frozen=True):
 def diff(a: Facts, b: Facts) -> Diff:
     """What differs between two models at the same batch and context."""
     return Diff(
-        a.architecture.name, b.architecture.name, a.kv.context, a.batch,
+        a.architecture.name, b.architecture.name, a.kv.context, a.how.batch,
         tuple(_fields(a.architecture, b.architecture)), tuple(_figures(a, b)),
         _equations(a.architecture, b.architecture),
     )  # fmt: skip

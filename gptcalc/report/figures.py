@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from gptcalc.analysis.flops import Flops, flops
-from gptcalc.analysis.memory.cache import KVCache, kv
+from gptcalc.analysis.flops import Flops, counted
+from gptcalc.analysis.memory.cache import KVCache, cached
 from gptcalc.analysis.memory.fit import largest
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, Mixer, sublayers
+from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
@@ -22,15 +23,11 @@ class Facts:
     """A model and what is computed about it, each analysis once and only when asked for."""
 
     def __init__(
-        self, architecture: Architecture, document: Mapping[str, Any], *, batch: int = 1, context: int | None = None,
-        kv_dtype: str = "bf16", dtype: str = "bf16", budget: int | None = None,
-    ) -> None:  # fmt: skip
+        self, architecture: Architecture, document: Mapping[str, Any], how: DiffRun, budget: int | None = None
+    ) -> None:
         self.architecture = architecture
         self.document = document
-        self.batch = batch
-        self.context = context
-        self.kv_dtype = kv_dtype
-        self.dtype = dtype
+        self.how = how
         self.budget = budget  # of one device
 
     @cached_property
@@ -39,24 +36,24 @@ class Facts:
 
     @cached_property
     def kv(self) -> KVCache:
-        return kv(self.architecture, batch=self.batch, context=self.context, kv_dtype=self.kv_dtype)
+        return cached(self.architecture, self.how.to(CacheRun))
 
     @cached_property
     def prefill(self) -> Flops:
-        return flops(self.architecture, batch=self.batch, context=self.context)
+        return counted(self.architecture, self.how.to(FlopsRun))
 
     @cached_property
     def decode(self) -> Flops:
-        return flops(self.architecture, batch=self.batch, context=self.context, phase="decode")
+        return counted(self.architecture, self.how.to(FlopsRun, phase="decode"))
 
     @cached_property
     def inference(self) -> Inference:
-        return Inference(self.architecture, dtype=self.dtype, kv_dtype=self.kv_dtype)
+        return Inference(self.architecture, self.how.to(InferenceRun))
 
     @cached_property
     def device(self) -> Device:
         """What one device holds."""
-        return self.inference.fullest(self.batch, self.context or self.architecture.c)[1]
+        return self.inference.fullest(self.how.batch, self.how.length(self.architecture))[1]
 
     @property
     def headroom(self) -> int | None:
@@ -69,11 +66,11 @@ class Facts:
     @property
     def max_context(self) -> int | None:
         budget = self.budget
-        return None if budget is None else largest(lambda n: self.inference.needed(self.batch, n) <= budget)
+        return None if budget is None else largest(lambda n: self.inference.needed(self.how.batch, n) <= budget)
 
     @property
     def max_batch(self) -> int | None:
-        budget, length = self.budget, self.context or self.architecture.c
+        budget, length = self.budget, self.how.length(self.architecture)
         return None if budget is None else largest(lambda n: self.inference.needed(n, length) <= budget)
 
     @cached_property

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gptcalc import units
+from gptcalc import fit, units
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.memory.fit import Fit, fit, largest
+from gptcalc.analysis.memory.fit import Fit, largest
 from gptcalc.analysis.memory.inference import Inference
-from gptcalc.analysis.memory.sharding import Layout, layout
 from gptcalc.architecture import Architecture
 from gptcalc.cli import run
+from gptcalc.conventions import InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import devices
@@ -87,7 +87,7 @@ def test_more_than_the_card() -> None:
 
 def test_budget_in_gb_holds_less() -> None:
     """8B parameters in 16 bits fit 16 GiB and not 16 GB."""
-    found = {size: fit(LLAMA_3_8B, capacity=units.size(size), context=1).fits for size in ("16GiB", "16GB")}
+    found = {size: fit(LLAMA_3_8B, units.size(size), context=1).fits for size in ("16GiB", "16GB")}
     assert found == {"16GiB": True, "16GB": False}
 
 
@@ -105,7 +105,7 @@ def test_largest_of_everything_is_any() -> None:
 
 def test_by_hand() -> None:
     """Llama 3 8B in 20 GiB: 5,414,313,984 bytes beside the weights; a token takes 131,072 of cache, 73,728 of pass."""
-    found = fit(LLAMA_3_8B, capacity=20 * GIB, context=8192)
+    found = fit(LLAMA_3_8B, 20 * GIB, context=8192)
     left = 20 * GIB - 16_060_522_496
     assert found.needed == 16_060_522_496 + 8192 * (131_072 + 2 * 36_864)
     assert found.headroom == 20 * GIB - found.needed
@@ -115,21 +115,21 @@ def test_by_hand() -> None:
 
 
 def test_max_context_is_not_capped() -> None:
-    found = fit(LLAMA_3_8B, capacity=80 * GIB)
+    found = fit(LLAMA_3_8B, 80 * GIB)
     assert found.max_context is not None
     assert found.max_context > LLAMA_3_8B.c
 
 
 def test_any_context_where_nothing_grows() -> None:
     model = decoder(2, 1, 32, attn={"window": 16})
-    found = fit(model, capacity=GIB, prefill_chunk=64)
+    found = fit(model, GIB, prefill_chunk=64)
     assert found.max_context is None
     assert found.max_batch is not None
 
 
 def test_what_would_have_to_give() -> None:
     """Weights in bf16 alone exceed 14 GiB. In 8 bits 6.98 G of linear weights take half, or two devices a half each."""
-    found = fit(LLAMA_3_8B, capacity=14 * GIB, context=1000)
+    found = fit(LLAMA_3_8B, 14 * GIB, context=1000)
     assert not found.fits
     assert (found.limited_by, found.max_batch, found.max_context) == ("weights", 0, 0)
     assert found.would_fit == {"dtype": "int8", "tp": 2}
@@ -138,7 +138,7 @@ def test_what_would_have_to_give() -> None:
 
 def test_cache_limits() -> None:
     """At 16 GiB one sequence of 8192 tokens is 0.2 GiB too much; half of it fits, and 8 bits of cache do."""
-    found = fit(LLAMA_3_8B, capacity=16 * GIB, context=8192)
+    found = fit(LLAMA_3_8B, 16 * GIB, context=8192)
     assert not found.fits
     assert found.limited_by == "kv"
     assert found.max_batch == 0
@@ -146,17 +146,17 @@ def test_cache_limits() -> None:
 
 
 def test_widest_type() -> None:
-    assert fit(LLAMA_3_8B, capacity=40 * GIB, context=100).widest_dtype == "fp32"
-    assert fit(LLAMA_3_8B, capacity=20 * GIB, context=100).widest_dtype == "bf16"
-    assert fit(LLAMA_3_8B, capacity=7 * GIB, context=100, engine="llama.cpp", dtype="q8_0").widest_dtype == "q6_k"
+    assert fit(LLAMA_3_8B, 40 * GIB, context=100).widest_dtype == "fp32"
+    assert fit(LLAMA_3_8B, 20 * GIB, context=100).widest_dtype == "bf16"
+    assert fit(LLAMA_3_8B, 7 * GIB, context=100, engine="llama.cpp", dtype="q8_0").widest_dtype == "q6_k"
 
 
 def test_utilization() -> None:
-    found = fit(LLAMA_3_8B, capacity=24564 * 2**20, utilization=Fraction(9, 10), context=100)
+    found = fit(LLAMA_3_8B, 24564 * 2**20, utilization=Fraction(9, 10), context=100)
     assert found.budget == 24564 * 2**20 * 9 // 10
     for share in (Fraction(0), Fraction(11, 10)):
         with pytest.raises(InputError, match="utilization"):
-            fit(LLAMA_3_8B, capacity=GIB, utilization=share)
+            fit(LLAMA_3_8B, GIB, utilization=share)
 
 
 @settings(max_examples=60, deadline=None)
@@ -169,12 +169,11 @@ def test_largest_batch_and_context_are_tight(
 ) -> None:
     """They fit, and one more does not."""
     try:
-        parallel = layout(model, **ways)
-        run = Inference(model, engine=engine, parallel=parallel)
+        run = Inference(model, InferenceRun(engine=engine, **ways))
         budget = run.fullest(1, 1)[1].weights + room
     except InputError:
         assume(False)
-    found = fit(model, capacity=budget, batch=batch, context=context, engine=engine, parallel=parallel, advice=False)
+    found = fit(model, budget, batch=batch, context=context, engine=engine, advice=False, **ways)
     assert found.fits == (run.needed(batch, context) <= budget)
     assert found.needed == run.needed(batch, context)
     for most, needed in ((found.max_batch, lambda n: run.needed(n, context)),
@@ -187,25 +186,25 @@ def test_largest_batch_and_context_are_tight(
 @settings(max_examples=30, deadline=None)
 @given(documents().map(build), st.integers(0, 10**6))
 def test_changes_that_would_do_do(model: Architecture, room: int) -> None:
-    budget = max(Inference(model).needed(2, 30) - 1 - room, 1)
-    found = fit(model, capacity=budget, batch=2, context=30)
+    n = min(30, model.c)
+    budget = max(Inference(model, InferenceRun()).needed(2, n) - 1 - room, 1)
+    found = fit(model, budget, batch=2, context=n)
     changes = found.would_fit
     assert not found.fits
     if "context" in changes:
-        assert fit(model, capacity=budget, batch=2, context=changes["context"], advice=False).fits
+        assert fit(model, budget, batch=2, context=changes["context"], advice=False).fits
     if "batch" in changes:
-        assert fit(model, capacity=budget, batch=changes["batch"], context=30, advice=False).fits
+        assert fit(model, budget, batch=changes["batch"], context=n, advice=False).fits
     if "dtype" in changes:
-        assert fit(model, capacity=budget, batch=2, context=30, dtype=changes["dtype"], advice=False).fits
+        assert fit(model, budget, batch=2, context=n, dtype=changes["dtype"], advice=False).fits
     if "tp" in changes:
-        parallel = layout(model, tp=changes["tp"])
-        assert fit(model, capacity=budget, batch=2, context=30, parallel=parallel, advice=False).fits
+        assert fit(model, budget, batch=2, context=n, tp=changes["tp"], advice=False).fits
 
 
 def test_fewer_devices_do_not_suffice() -> None:
-    found = fit(LLAMA_3_8B, capacity=5 * GIB, context=1000)
+    found = fit(LLAMA_3_8B, 5 * GIB, context=1000)
     assert found.would_fit["tp"] == 4
-    assert not fit(LLAMA_3_8B, capacity=5 * GIB, context=1000, parallel=Layout(tp=2)).fits
+    assert not fit(LLAMA_3_8B, 5 * GIB, context=1000, tp=2).fits
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_tensor_that_came_or_went(lock: Path, capsys: pytest.CaptureFixture[str]
     ("text", "problem"),
     [
         ("d: 4096\n", "no section 'd'"),
-        ("settings: {batch: 0}\n", "settings.batch: found 0"),
+        ("settings: {batch: 0}\n", "settings.batch: '0' is less than 1"),
         ("settings: {contexts: 4096}\n", "unknown key 'contexts'; did you mean context?"),
         ("params: 5\n", "params: expected keys and values"),
         ("- 1\n", "broken.lock"),

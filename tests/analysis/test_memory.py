@@ -13,6 +13,7 @@ from gptcalc.analysis.memory.result import PARTS, Device, Memory
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, over, padded, stage_ranges
 from gptcalc.analysis.memory.weights import total
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.strategies import documents
@@ -62,7 +63,7 @@ def test_all_logits() -> None:
 
 
 def test_overhead_is_added_to_each_device() -> None:
-    found = memory(LLAMA_3_8B, parallel=layout(LLAMA_3_8B, tp=2), overhead=GIB)
+    found = memory(LLAMA_3_8B, tp=2, overhead=GIB)
     assert found.per_device.overhead == GIB
     assert found.sums.overhead == 2 * GIB
 
@@ -78,7 +79,7 @@ def test_every_part_says_what_it_is() -> None:
 
 def test_tensor_parallel_by_hand() -> None:
     """Llama 3 70B on 8: every matrix and both tables in eighths, the 161 norms whole; one KV head each."""
-    found = memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=8))
+    found = memory(LLAMA_3_70B, context=1000, tp=8)
     norms = 2 * 161 * 8192
     assert found.per_device.weights == (2 * 70_553_706_496 - norms) // 8 + norms
     assert found.per_device.kv == 80 * 2 * 128 * 2 * 1000
@@ -89,7 +90,7 @@ def test_tensor_parallel_by_hand() -> None:
 
 def test_more_devices_than_kv_heads() -> None:
     """On 16 each KV head is on two: K, V (8192 × 1024 in 80 layers) and their cache twice."""
-    found = memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=16))
+    found = memory(LLAMA_3_70B, context=1000, tp=16)
     assert found.per_device.kv == 80 * 2 * 128 * 2 * 1000
     assert replicated(found, "kv") == {"cache": 80 * 2 * 1024 * 2 * 1000}
     each = 2 * 80 * 8192 * 1024
@@ -98,14 +99,14 @@ def test_more_devices_than_kv_heads() -> None:
 
 def test_one_kv_head_is_on_every_device() -> None:
     model = build({"d": 64, "v": 64, "c": 64, "n_heads": 8, "n_kv_heads": 1, "n_layers": 1, "d_ff": 64})
-    found = memory(model, parallel=layout(model, tp=4))
+    found = memory(model, tp=4)
     assert replicated(found, "weights").keys() == {"norms", "attn.k", "attn.v"}
 
 
 def test_vllm_message_under_tensor_parallelism() -> None:
     """FT02: 48 layers of 8 KV heads at tp 8, 1,048,576 tokens: 24.00 GiB on each (vllm#16118)."""
     model = build({"d": 1024, "v": 8, "c": 64, "n_heads": 8, "d_head": 128, "n_layers": 48, "d_ff": 8})
-    found = memory(model, context=1_048_576, parallel=layout(model, tp=8))
+    found = memory(model, context=1_048_576, tp=8)
     assert found.per_device.kv == 24 * GIB
     assert found.sums.kv == 192 * GIB
 
@@ -120,7 +121,7 @@ def test_rank_with_a_share_of_the_layers() -> None:
 def test_latent_cache_is_on_every_device() -> None:
     model = build({"d": 64, "v": 64, "c": 64, "n_heads": 8, "n_layers": 2, "d_ff": 64, "layers": "n*mla+mlp",
                    "mla": {"kv_rank": 16, "d_nope": 8, "d_rope": 4, "d_v": 8}})  # fmt: skip
-    found = memory(model, context=10, parallel=layout(model, tp=8))
+    found = memory(model, context=10, tp=8)
     assert found.per_device.kv == 10 * 2 * (16 + 4) * 2
     assert replicated(found, "kv") == {"cache": 7 * found.per_device.kv}
 
@@ -130,7 +131,7 @@ def test_vocabulary_is_padded() -> None:
     assert padded(50257, 1, 4) == 4 * 12565
     assert padded(50257, 64, 1) == 50304
     model = build({"d": 64, "v": 50257, "c": 64, "n_heads": 4, "n_layers": 1, "d_ff": 64, "tying": True})
-    found = memory(model, parallel=layout(model, tp=4))
+    found = memory(model, tp=4)
     assert replicated(found, "weights")["vocabulary padding"] == 3 * 64 * 2
     assert replicated(memory(model, engine="vllm"), "weights") == {"vocabulary padding": 47 * 64 * 2}
 
@@ -151,7 +152,7 @@ def test_vocabulary_is_padded() -> None:
 def test_what_does_not_divide_is_refused(change: dict[str, Any], ways: dict[str, int], problem: str) -> None:
     model = build({**MIXTRAL, **change})
     with pytest.raises(InputError) as caught:
-        memory(model, parallel=layout(model, **ways))
+        memory(model, **ways)
     assert problem in caught.value.message
 
 
@@ -160,7 +161,7 @@ def test_blocks_are_not_cut(dtype: str, tp: int) -> None:
     """d_ff = 14336 = 112 · 128 = 56 · 256: neither 1/64 of it is a multiple of 128 nor 1/32 of 256."""
     with pytest.raises(InputError, match="not a multiple of"):
         memory(build({**MIXTRAL, "n_heads": 64, "d_head": 64}), dtype=dtype,
-               parallel=Layout(tp=tp))  # fmt: skip
+               tp=tp)  # fmt: skip
 
 
 # --- experts, pipelines, data -----------------------------------------------------------------------------------------
@@ -178,9 +179,8 @@ def test_blocks_are_not_cut(dtype: str, tp: int) -> None:
 )  # fmt: skip
 def test_expert_parallel(ways: dict[str, int], layout_: Layout, experts: int, width: int) -> None:
     model = build(MIXTRAL)
-    found_layout = layout(model, **ways)
-    assert found_layout == layout_
-    found = memory(model, parallel=found_layout)
+    assert layout(model, InferenceRun(**ways)) == layout_
+    found = memory(model, **ways)
     assert found.pieces["weights.experts"] == 2 * 32 * experts * 3 * 4096 * width
 
 
@@ -196,7 +196,7 @@ def test_fullest_stage_counts() -> None:
     """Llama 3 8B on 3: 11, 11 and 10 layers; the first stage has the table as well."""
     assert stage_ranges(32, 3) == [(0, 11), (11, 22), (22, 32)]
     layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
-    found = memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
+    found = memory(LLAMA_3_8B, context=1000, pp=3)
     assert found.per_device.weights == 2 * (11 * layer + 128_256 * 4096)
     assert found.per_device.kv == 11 * 2 * 8 * 128 * 2 * 1000
     assert found.sums.weights == 2 * 8_030_261_248
@@ -205,14 +205,12 @@ def test_fullest_stage_counts() -> None:
 
 def test_tied_table_is_on_both_ends() -> None:
     model = build({"d": 64, "v": 1000, "c": 64, "n_heads": 4, "n_layers": 4, "d_ff": 64, "tying": True})
-    assert replicated(memory(model, parallel=layout(model, pp=2)), "weights") == {
-        "tied table on the last stage": 2 * 1000 * 64
-    }
+    assert replicated(memory(model, pp=2), "weights") == {"tied table on the last stage": 2 * 1000 * 64}
 
 
 def test_data_parallel_ranks_share_the_batch() -> None:
     """7 sequences on 4: three ranks serve two, one serves one."""
-    found = memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
+    found = memory(LLAMA_3_8B, batch=7, context=1000, dp=4)
     assert found.per_device.kv == 2 * 1000 * 131_072
     assert found.sums.kv == 7 * 1000 * 131_072
     assert replicated(found, "weights") == {"data parallel copies": 3 * 2 * 8_030_261_248}
@@ -220,10 +218,10 @@ def test_data_parallel_ranks_share_the_batch() -> None:
 
 def test_devices_are_tensor_parallel_unless_said() -> None:
     model = build(MIXTRAL)
-    assert over(model, 4) == Layout(tp=4)
-    assert over(model, 4, pp=2, tp=2) == Layout(tp=2, pp=2)
+    assert over(model, 4, InferenceRun()) == InferenceRun(tp=4)
+    assert over(model, 4, InferenceRun(pp=2, tp=2)) == InferenceRun(tp=2, pp=2)
     with pytest.raises(InputError, match="--devices 4: --tp, --pp and --dp make 2"):
-        over(model, 4, pp=2)
+        over(model, 4, InferenceRun(pp=2))
 
 
 # --- of any model -----------------------------------------------------------------------------------------------------
@@ -248,15 +246,15 @@ WAYS = st.builds(
 )  # fmt: skip
 
 
-def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> Layout:
-    """A layout that this model takes, with an engine whose cache of it is known."""
+def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> Inference:
+    """A run with a layout that this model takes, and an engine whose cache of it is known."""
     try:
-        found = layout(model, **ways)
-        Inference(model, parallel=found, **how).needed(1, 1)
+        run = Inference(model, InferenceRun(**ways, **how))
+        run.needed(1, 1)
     except InputError:
         assume(False)
         raise AssertionError from None
-    return found
+    return run
 
 
 @settings(max_examples=60, deadline=None)
@@ -264,10 +262,10 @@ def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> 
 def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
 ) -> None:
-    run = Inference(model, parallel=laid_out(model, ways, how), **how)
+    run = laid_out(model, ways, how)
     found = run.memory(batch, context)
     # pages of one size are grouped stage by stage, so vLLM's cache is held against itself only without stages
-    alone = Inference(model, **how).device(0, batch, context)
+    alone = Inference(model, InferenceRun(**how)).device(0, batch, context)
     extra = dict.fromkeys(PARTS, 0)
     for row in found.replicated:
         extra[row.part] += row.bytes
@@ -283,7 +281,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
 def test_memory_grows_with_batch_and_context(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
 ) -> None:
-    run = Inference(model, parallel=laid_out(model, ways, how), **how)
+    run = laid_out(model, ways, how)
     here = run.needed(batch, context)
     assert run.needed(batch + 1, context) >= here
     assert run.needed(batch, context + 1) >= here
@@ -292,8 +290,9 @@ def test_memory_grows_with_batch_and_context(
 @settings(max_examples=40, deadline=None)
 @given(architectures(), st.integers(1, 3), st.integers(1, 30))
 def test_memory_grows_with_the_width_of_numbers(model: Architecture, batch: int, context: int) -> None:
-    sizes = [Inference(model, dtype=dtype).needed(batch, context) for dtype in ("bf16", "fp32")]
-    caches = [Inference(model, kv_dtype=dtype).needed(batch, context) for dtype in ("int4", "fp8", "bf16", "fp32")]
+    sizes = [Inference(model, InferenceRun(dtype=dtype)).needed(batch, context) for dtype in ("bf16", "fp32")]
+    runs = [InferenceRun(kv_dtype=dtype) for dtype in ("int4", "fp8", "bf16", "fp32")]
+    caches = [Inference(model, run).needed(batch, context) for run in runs]
     assert sizes == sorted(sizes)
     assert caches == sorted(caches)
 
@@ -304,7 +303,7 @@ def test_memory_grows_with_the_width_of_the_model(k: int, more: int, dtype: str)
     sizes = []
     for step in (0, more):
         model = build({"d": 64 * (k + step), "v": 64, "c": 64, "n_heads": 4, "n_layers": 2, "d_ff": 128 * (k + step)})
-        sizes.append(Inference(model, dtype=dtype).needed(2, 50))
+        sizes.append(Inference(model, InferenceRun(dtype=dtype)).needed(2, 50))
     assert sizes == sorted(sizes)
 
 

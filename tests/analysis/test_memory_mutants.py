@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.memory import cache, fit, inference, weights
+import gptcalc
+from gptcalc.analysis.memory import cache, inference, weights
 from gptcalc.analysis.memory.fit import largest
-from gptcalc.analysis.memory.sharding import layout
+from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.analysis.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
@@ -29,7 +30,7 @@ def kv(model: Any, context: int, **how: Any) -> int:
 
 def refused(model: Any, **ways: int) -> bool:
     try:
-        inference.memory(model, parallel=layout(model, **ways))
+        inference.memory(model, **ways)
     except InputError:
         return True
     return False
@@ -37,12 +38,12 @@ def refused(model: Any, **ways: int) -> bool:
 
 def figures() -> dict[str, Any]:
     """Every figure anew."""
-    on_16 = inference.memory(LLAMA_3_70B, context=1000, parallel=layout(LLAMA_3_70B, tp=16))
-    stages = inference.memory(LLAMA_3_8B, context=1000, parallel=layout(LLAMA_3_8B, pp=3))
-    experts = inference.memory(build(MIXTRAL), parallel=layout(build(MIXTRAL), tp=8, ep=2))
-    ranks = inference.memory(LLAMA_3_8B, batch=7, context=1000, parallel=layout(LLAMA_3_8B, dp=4))
-    found = fit.fit(LLAMA_3_8B, capacity=20 * GIB, context=8192, advice=False)
-    v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", layout(LLAMA_3_8B))
+    on_16 = inference.memory(LLAMA_3_70B, context=1000, tp=16)
+    stages = inference.memory(LLAMA_3_8B, context=1000, pp=3)
+    experts = inference.memory(build(MIXTRAL), tp=8, ep=2)
+    ranks = inference.memory(LLAMA_3_8B, batch=7, context=1000, dp=4)
+    found = gptcalc.fit(LLAMA_3_8B, 20 * GIB, context=8192, advice=False)
+    v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", Layout())
     return {
         "q4_k_m": weights.total(LLAMA_31_8B, "q4_k_m"),
         "q3_k_m bits": round(weights.total(LLAMA_31_8B, "q3_k_m") * 8 / 8_030_261_248, 4),

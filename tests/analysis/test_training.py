@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.optimizer import OPTIMIZERS, named
 from gptcalc.analysis.memory.result import PARTS
-from gptcalc.analysis.memory.sharding import Layout, layout
 from gptcalc.analysis.memory.training import Training, training
-from gptcalc.analysis.memory.zero import Offload, Parameter, Plan, Stage, host_planned, states
+from gptcalc.analysis.memory.zero import Parameter, Plan, host_planned, states
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import Offload, TrainingRun, ZeroStage
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.strategies import documents
@@ -62,7 +62,7 @@ def test_megatron_counts_18_bytes_and_with_its_distributed_optimizer_6_and_12_di
         (3, "none", "6.09"), (3, "optimizer", "0.78"), (3, "parameters", "0.12"),
     ],
 )  # fmt: skip
-def test_deepspeed_table_of_devices(zero: Stage, offload: Offload, printed: str) -> None:
+def test_deepspeed_table_of_devices(zero: ZeroStage, offload: Offload, printed: str) -> None:
     """TM02, DeepSpeed docs/code-docs/source/memory.rst: 2851e6 parameters, largest layer 32e6, 8 GPUs; GB is GiB."""
     size = on_device(Plan(ADAM, zero, offload), 2_851_000_000, 32_000_000, 8)
     assert f"{size / GIB:.2f}" == printed
@@ -77,7 +77,7 @@ def test_deepspeed_table_of_devices(zero: Stage, offload: Offload, printed: str)
         (3, "none", True, "1.43"), (3, "none", False, "127.45"),
     ],
 )  # fmt: skip
-def test_deepspeed_table_of_the_host(zero: Stage, offload: Offload, zero_init: bool, printed: str) -> None:
+def test_deepspeed_table_of_the_host(zero: ZeroStage, offload: Offload, zero_init: bool, printed: str) -> None:
     """TM02, the column per CPU."""
     offloaded = 8 * states(model_of(2_851_000_000, 32_000_000, 8), Plan(ADAM, zero, offload)).host
     if zero == 2 and offload == "optimizer":
@@ -93,7 +93,7 @@ def test_deepspeed_worked_example(offload: Offload, mib: int) -> None:
 
 
 @pytest.mark.parametrize(("zero", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)])
-def test_zero_paper(zero: Stage, gigabytes: float) -> None:
+def test_zero_paper(zero: ZeroStage, gigabytes: float) -> None:
     """arXiv:1910.02054, figure 1: 7.5e9 parameters, 64 ranks, gradients in 16 bits; the largest layer left out."""
     found = states(model_of(7_500_000_000, 10**7, 64), Plan(ADAM, zero, gradients="bf16"))
     size = found.weights + found.gradients + found.optimizer - found.gathered_weights - found.gathered_gradients
@@ -187,10 +187,9 @@ def test_a_device_is_the_sum_of_its_parts() -> None:
 
 def test_largest_layer_is_a_matrix_with_its_bias() -> None:
     """GPT-2's is the token table; a model with few tokens has its widest matrix, whose bias is gathered with it."""
-    pair = Layout(dp=2)
-    table = training(build(GPT2), zero=3, parallel=pair, context=8)
+    table = training(build(GPT2), zero=3, dp=2, context=8)
     assert table.pieces["weights.largest layer"] == table.pieces["gradients.largest layer"] == 2 * 50257 * 768
-    matrix = training(build({**GPT2, "v": 100}), zero=3, parallel=pair, context=8)
+    matrix = training(build({**GPT2, "v": 100}), zero=3, dp=2, context=8)
     assert matrix.pieces["weights.largest layer"] == 2 * (768 * 3072 + 3072)
 
 
@@ -199,7 +198,7 @@ def test_experts_are_divided_among_those_that_hold_the_same() -> None:
     model = build(MIXTRAL)
     experts = 32 * 8 * 3 * 4096 * 14336
     rest = 46_702_792_704 - experts  # Mixtral 8x7B's published total
-    found = training(model, zero=1, parallel=layout(model, dp=8, ep=4), context=8)
+    found = training(model, zero=1, dp=8, ep=4, context=8)
     assert found.per_device.weights == 2 * (experts // 4 + rest)
     assert found.per_device.optimizer == 12 * experts // 4 // 2 + 12 * rest // 8
 
@@ -207,14 +206,14 @@ def test_experts_are_divided_among_those_that_hold_the_same() -> None:
 def test_stages_of_a_pipeline_have_their_own_parameters() -> None:
     """GPT-2 on 2: six layers each, both ends the tied table, the last the final norm."""
     layer = 12 * 768 * 768 + 13 * 768
-    found = training(build(GPT2), parallel=Layout(pp=2), context=8)
+    found = training(build(GPT2), pp=2, context=8)
     assert found.sums.weights == 2 * (GPT2_PARAMS + 50257 * 768)
     assert found.per_device.weights == 2 * (6 * layer + (50257 + 1024) * 768)
     assert {row.part: row.bytes for row in found.replicated}["weights"] == 2 * 50257 * 768
 
 
 def test_offloaded_is_in_the_host() -> None:
-    found = training(build(GPT2), offload="optimizer", context=8, zero=2, parallel=Layout(dp=4))
+    found = training(build(GPT2), offload="optimizer", context=8, zero=2, dp=4)
     assert found.per_device.gradients == found.per_device.optimizer == 0
     assert found.host == 16 * GPT2_PARAMS
     assert found.host_planned == 24 * GPT2_PARAMS  # half as much again; more than 4 · 4 · 1.5 to build the model
@@ -237,7 +236,7 @@ def test_one_rank_has_nothing_to_divide() -> None:
         ({"dtype": "q4_k_m"}, "--dtype q4_k_m: weights are trained"),
         ({"dtype": "q4_k_m", "lora": "8:all"}, "--dtype q4_k_m: GGUF types"),
         ({"offload": "parameters", "zero": 2}, "--offload parameters: only stage 3"),
-        ({"batch": 7, "micro_batch": 4, "parallel": Layout(dp=2)}, "--micro-batch 4 on 2 data parallel ranks"),
+        ({"batch": 7, "micro_batch": 4, "dp": 2}, "--micro-batch 4 on 2 data parallel ranks"),
     ],
 )
 def test_wrong_use_is_refused(how: dict[str, Any], problem: str) -> None:
@@ -270,7 +269,7 @@ WAYS: st.SearchStrategy[dict[str, Any]] = st.builds(
 def trained(model: Architecture, ways: dict[str, Any], **how: Any) -> Training:
     """A run that this model takes."""
     try:
-        run = Training(model, parallel=layout(model, **ways), **how)
+        run = Training(model, TrainingRun(**ways, **how))
         run.needed(None, 4)
     except InputError:
         assume(False)

@@ -42,7 +42,7 @@ def a_layer(make: Any = gpt, context: int = S, micro_batch: int = B, **how: Any)
 def test_published_closed_form(t: int) -> None:
     def found(recompute: str, sequence_parallel: bool = False) -> int:
         return a_layer(attention="eager", recompute=recompute, sequence_parallel=sequence_parallel,
-                       parallel=Layout(tp=t))  # fmt: skip
+                       tp=t)  # fmt: skip
 
     sbh = S * B * H
     if t == 1:
@@ -113,7 +113,7 @@ def test_outside_the_layers() -> None:
 
 def test_outside_the_layers_split() -> None:
     """4sbh/t · (1 + v/h) and the mask's sbh/t, with sequence parallelism."""
-    found = training(gpt(2), micro_batch=B, attention="eager", parallel=Layout(tp=8), sequence_parallel=True)
+    found = training(gpt(2), micro_batch=B, attention="eager", tp=8, sequence_parallel=True)
     layers = 2 * S * B * (34 * H + 5 * A * S)
     assert found.per_device.activations == (layers + S * B * (H + 4 * H + 4 * V)) // 8
 
@@ -167,7 +167,7 @@ def test_grouped_queries_and_a_gate() -> None:
     assert a_layer(llama, 8192, 1) == 8192 * token
     # on 16 devices: replicated x and n; a sixteenth of the rest, but each KV head on two
     split = 2 * 4 * 4096 + (2 * 2 * 4096 + 2 * 3 * 14336 + 4 * 32) // 16 + 2 * 2 * 128
-    assert a_layer(llama, 8192, 1, parallel=Layout(tp=16)) == 8192 * split
+    assert a_layer(llama, 8192, 1, tp=16) == 8192 * split
 
 
 def test_latent_attention() -> None:
@@ -208,14 +208,14 @@ def test_experts_activations_are_of_those_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    "layout", [Layout(tp=2), Layout(tp=2, ep=4, dp=4), Layout(tp=2, ep=2), Layout(tp=2, ep=8, dp=4)]
+    "ways", [{"tp": 2}, {"tp": 2, "ep": 4, "dp": 4}, {"tp": 2, "ep": 2}, {"tp": 2, "ep": 8, "dp": 4}]
 )
-def test_experts_work_is_spread_over_tensor_parallel_ranks(layout: Layout) -> None:
+def test_experts_work_is_spread_over_tensor_parallel_ranks(ways: dict[str, int]) -> None:
     """However the experts lie, a device has top_k / tp experts' worth of its replica's tokens."""
     token = 2 * (2 * 64) + 2 * (4 * 64) // 2 + 4 * 4 // 2 + 2 * (2 * 64) + 2 * 16 + 2 * 3 * 160 // 2
     experts = 2 * 4 * 3 * 96 // 2
-    copies = 2 * 4 * 64 * layout.expert_tp // 2
-    assert a_layer(mixture, 64, 2, parallel=layout) == 64 * 2 * (token + experts + copies)
+    copies = 2 * 4 * 64 * Layout(**ways).expert_tp // 2
+    assert a_layer(mixture, 64, 2, **ways) == 64 * 2 * (token + experts + copies)
 
 
 @pytest.mark.parametrize(
@@ -349,34 +349,34 @@ def test_where_norms_stand(change: dict[str, Any], more: int) -> None:
 
 def test_first_stage_has_as_many_micro_batches_in_flight_as_there_are_stages() -> None:
     """1F1B: stage 0 of 4 holds 4 micro-batches of its 2 layers: as much as one device of all 8; the mask for each."""
-    found = training(gpt(8, v=8), micro_batch=1, attention="eager", parallel=Layout(pp=4))
+    found = training(gpt(8, v=8), micro_batch=1, attention="eager", pp=4)
     assert found.in_flight == 4
     assert found.per_device.activations == 8 * S * (34 * H + 5 * A * S) + 4 * S * H
 
 
 @pytest.mark.parametrize(("batch", "flying"), [(None, 4), (1, 1), (3, 3), (4, 4), (64, 4)])
 def test_micro_batches_of_a_step_bound_those_in_flight(batch: int | None, flying: int) -> None:
-    found = training(gpt(8, v=8), batch=batch, micro_batch=1, parallel=Layout(pp=4))
+    found = training(gpt(8, v=8), batch=batch, micro_batch=1, pp=4)
     assert found.in_flight == flying
     assert found.pieces["activations.layers"] == flying * 2 * S * (34 * H + 4 * A)
 
 
 def test_a_rank_takes_its_share_of_the_batch() -> None:
     """12 sequences on 4: 3 each, in one pass unless the micro-batch is smaller."""
-    found = training(gpt(2), batch=12, parallel=Layout(dp=4))
+    found = training(gpt(2), batch=12, dp=4)
     assert found.micro_batch == 3
     assert found.per_device.activations == training(gpt(2), micro_batch=3).per_device.activations
-    assert training(gpt(2), batch=12, micro_batch=1, parallel=Layout(dp=4)).micro_batch == 1
+    assert training(gpt(2), batch=12, micro_batch=1, dp=4).micro_batch == 1
 
 
 def test_uneven_shares_are_rounded_up() -> None:
     """3 sequences of 5 tokens of 64 numbers on 7 with sequence parallelism: ⌈960 / 7⌉ = 138 of each n and x."""
     model = build({"d": 64, "v": 70, "c": 8, "n_heads": 7, "d_head": 2, "n_layers": 1, "d_ff": 14, "position": "none"})
-    found = training(model, context=5, micro_batch=3, parallel=Layout(tp=7), sequence_parallel=True)
+    found = training(model, context=5, micro_batch=3, tp=7, sequence_parallel=True)
     heads = 15 * (2 * 4 * 2 + 4 + 2 * 3 * 2)  # one head's q, k, v, o and its log-sum-exp; two of d_ff's channels
     assert found.pieces["activations.layers"] == 2 * 4 * 138 + heads
 
 
 def test_what_does_not_divide_is_refused() -> None:
     with pytest.raises(InputError, match="--tp 3: does not divide"):
-        training(gpt(2), parallel=Layout(tp=3))
+        training(gpt(2), tp=3)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
 from gptcalc.document import build
@@ -114,7 +113,7 @@ def test_adapters_keep_what_is_between_their_matrices() -> None:
 
 def test_split_adapters() -> None:
     """Of a column-split matrix the second half is split, of a row-split one the first."""
-    found = training(build(LLAMA_7B), lora="8:attn.q,attn.out", context=8, parallel=Layout(tp=4))
+    found = training(build(LLAMA_7B), lora="8:attn.q,attn.out", context=8, tp=4)
     whole, split = 32 * 8 * 4096, 32 * 8 * 4096 // 4
     assert found.per_device.gradients == 4 * 2 * (whole + split)
     assert found.trainable == 4 * whole
@@ -122,7 +121,7 @@ def test_split_adapters() -> None:
 
 def test_stages_divide_frozen_weights_too() -> None:
     """Stage 3 over 4 ranks: a quarter of everything, and the largest layer whole: a table; no gradient of it."""
-    found = training(build(LLAMA_7B), lora="8", context=8, zero=3, parallel=Layout(dp=4))
+    found = training(build(LLAMA_7B), lora="8", context=8, zero=3, dp=4)
     assert found.per_device.weights == (2 * 6_738_415_616 + 4 * 4_194_304) // 4 + 2 * 32000 * 4096
     assert found.per_device.gradients == 4_194_304 + 4 * 8 * 4096  # and one adapter's matrix
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.training import training
 from gptcalc.document import build
 from gptcalc.equations.model import remembered
@@ -43,10 +42,10 @@ def gpt2(part: str, **how: Any) -> int:
 FIGURES: dict[str, tuple[Callable[[], int], int]] = {
     "closed form": (lambda: layer(attention="eager"), S * (34 * H + 5 * A * S)),
     "closed form on 4": (
-        lambda: layer(attention="eager", parallel=Layout(tp=4)), S * (10 * H + (24 * H + 5 * A * S) // 4)
+        lambda: layer(attention="eager", tp=4), S * (10 * H + (24 * H + 5 * A * S) // 4)
     ),
     "sequence parallel": (
-        lambda: layer(attention="eager", parallel=Layout(tp=4), sequence_parallel=True), S * (34 * H + 5 * A * S) // 4
+        lambda: layer(attention="eager", tp=4, sequence_parallel=True), S * (34 * H + 5 * A * S) // 4
     ),
     "flash": (layer, S * (34 * H + 4 * A)),
     "selective": (lambda: layer(recompute="selective"), S * 34 * H),
@@ -56,14 +55,14 @@ FIGURES: dict[str, tuple[Callable[[], int], int]] = {
     ),
     "experts": (lambda: layer(MIXTURE), S * (2 * 8 * 64 + 4 * 4 + 2 * 8 + 2 * (2 * 64 + 2 * 3 * 96))),
     "in flight": (
-        lambda: training(build({**GPT2, "v": 8}), context=8, parallel=Layout(pp=4)).pieces["activations.layers"],
+        lambda: training(build({**GPT2, "v": 8}), context=8, pp=4).pieces["activations.layers"],
         4 * 3 * 8 * (32 * 768 + 4 * 12),
     ),
-    "stage 0": (lambda: gpt2("optimizer", parallel=Layout(dp=4)), 12 * N),
-    "stage 1": (lambda: gpt2("optimizer", zero=1, parallel=Layout(dp=4)), 12 * N // 4),
-    "stage 2": (lambda: gpt2("gradients", zero=2, parallel=Layout(dp=4)), 2 * N + 4 * N // 4),
-    "stage 3": (lambda: gpt2("weights", zero=3, parallel=Layout(dp=4)), 2 * N // 4 + 2 * TABLE),
-    "offload": (lambda: gpt2("gradients", zero=2, offload="optimizer", parallel=Layout(dp=4)), 0),
+    "stage 0": (lambda: gpt2("optimizer", dp=4), 12 * N),
+    "stage 1": (lambda: gpt2("optimizer", zero=1, dp=4), 12 * N // 4),
+    "stage 2": (lambda: gpt2("gradients", zero=2, dp=4), 2 * N + 4 * N // 4),
+    "stage 3": (lambda: gpt2("weights", zero=3, dp=4), 2 * N // 4 + 2 * TABLE),
+    "offload": (lambda: gpt2("gradients", zero=2, offload="optimizer", dp=4), 0),
     "fp32": (lambda: gpt2("optimizer", dtype="fp32"), 8 * N),
     "adafactor": (
         lambda: training(build({**GPT2, "bias": "none"}), optimizer="adafactor").pieces["optimizer.moments"],
@@ -72,7 +71,7 @@ FIGURES: dict[str, tuple[Callable[[], int], int]] = {
     "adapters": (lambda: training(build(GPT2), lora="8:attn.qkv").trainable, 12 * 8 * (768 + 3 * 768)),
     "adapters in fp32": (lambda: gpt2("weights", lora="8:attn.q"), 2 * N + 4 * 12 * 8 * 2 * 768),
     "ranks of experts": (
-        lambda: training(build({**MIXTURE, "n_layers": 1}), zero=1, context=8, parallel=Layout(ep=4, dp=8))
+        lambda: training(build({**MIXTURE, "n_layers": 1}), zero=1, context=8, ep=4, dp=8)
         .per_device.optimizer,
         12 * (8 * 3 * 64 * 96) // 4 // 2 + 12 * (2 * 100 * 64 + 4 * 64 * 64 + 64 * 8 + 3 * 64) // 8,
     ),

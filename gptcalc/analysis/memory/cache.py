@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.analysis.memory.engines import Engine, Held, Kind, Pool, held
+from gptcalc.analysis.memory.engines import Held, Kind, Pool, held
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import CacheForm, CacheRun, Engine, keywords
 from gptcalc.dtypes import DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
-from gptcalc.equations.latent import CacheForm
 from gptcalc.equations.roles import Stored
 
 
@@ -63,7 +63,7 @@ class Types(NamedTuple):
         return self.k
 
 
-def types(kv_dtype: str, state_dtype: str = "fp32") -> Types:
+def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype) -> Types:
     """The types that one word (q8_0) or two (q8_0:q4_0, keys first) name."""
     k, _, v = kv_dtype.partition(":")
     return Types(dtype(k), dtype(v or k), dtype(state_dtype))
@@ -116,37 +116,30 @@ def kind_of(line: Line) -> tuple[Kind, int | None]:
             return KINDS[line.stored or "keys"], None
 
 
-def kv(
-    architecture: Architecture,
-    *,
-    batch: int = 1,
-    context: int | None = None,
-    kv_dtype: str = "bf16",
-    state_dtype: str = "fp32",
-    engine: Engine = "ideal",
-    mla_cache: CacheForm = "latent",
-    prefill_chunk: int | None = None,
-) -> KVCache:
+def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
-    length = context or architecture.c
-    found = pools(equations(architecture, cache=mla_cache), types(kv_dtype, state_dtype))
-    parts = held(engine, found, length, prefill_chunk)
+    length, batch, engine = how.length(architecture), how.batch, how.engine
+    found = pools(equations(architecture, cache=how.mla_cache), types(how.kv_dtype, how.state_dtype))
+    parts = held(engine, found, length, how.prefill_chunk)
     growing = [pool for pool in found if pool.grows]
     return KVCache(
         model=architecture.name,
         batch=batch,
         context=length,
-        kv_dtype=kv_dtype,
+        kv_dtype=how.kv_dtype,
         engine=engine,
-        mla_cache=mla_cache,
+        mla_cache=how.mla_cache,
         bytes=batch * sum(part.bytes for part in parts),
         bytes_per_token=whole(Fraction(p.layers * p.bytes, p.every) for p in growing),
         elements_per_token=whole(Fraction(p.layers * p.elements, p.every) for p in growing),
         state_bytes=batch * sum(p.layers * p.bytes for p in found if not p.grows),
-        full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, prefill_chunk)),
+        full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, how.prefill_chunk)),
         formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
         groups=tuple(_group(part, batch) for part in parts),
     )
+
+
+kv = keywords(CacheRun, cached)
 
 
 def whole(shares: Iterable[Fraction]) -> int | Fraction:

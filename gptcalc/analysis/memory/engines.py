@@ -26,9 +26,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from gptcalc.conventions import Engine
 from gptcalc.errors import InputError
-
-Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
 
 #: vLLM's block_size
 PAGE = 16

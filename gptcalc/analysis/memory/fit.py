@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.result import Device
-from gptcalc.analysis.memory.sharding import Layout, layout
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import FitRun, Share
 from gptcalc.dtypes import FORMATS
 from gptcalc.errors import InputError
 
@@ -69,34 +69,20 @@ def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
     return low
 
 
-def fit(
-    architecture: Architecture,
-    *,
-    capacity: int,
-    utilization: Fraction = Fraction(1),
-    batch: int = 1,
-    context: int | None = None,
-    parallel: Layout | None = None,
-    advice: bool = True,
-    **how: Any,
-) -> Fit:
-    """Whether a model fits devices of this capacity, and what is the most that does. `how`: as for Inference.
-
-    Without `advice` the other formats and layouts are not tried.
-    """
-    run = Inference(architecture, parallel=parallel, **how)
-    length = context or architecture.c
-    asked = Asked(run, usable(capacity, utilization), batch, length)
-    stage, device = run.fullest(batch, length)
+def fitted(architecture: Architecture, capacity: int, how: FitRun) -> Fit:
+    """Whether a model fits devices of this capacity, and what is the most that does."""
+    run = Inference(architecture, how)
+    asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
+    stage, device = run.fullest(asked.batch, asked.context)
     found = replace(
-        answer(asked, device, capacity, utilization),
-        kv_dtype=run.kv_dtype,
-        engine=run.engine,
-        estimated=run.estimated(stage, batch, length),
+        answer(asked, device, capacity, how.utilization),
+        kv_dtype=how.kv_dtype,
+        engine=how.engine,
+        estimated=run.estimated(stage, asked.batch, asked.context),
     )
-    if not advice:
+    if not how.advice:
         return found
-    changes = {} if found.fits else dict(_changes(asked, found, how))
+    changes = {} if found.fits else dict(_changes(asked, run, found))
     return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)
 
 
@@ -115,13 +101,15 @@ class Asked(NamedTuple):
         return (run or self.run).needed(batch or self.batch, context or self.context) <= self.budget
 
 
-def usable(capacity: int, utilization: Fraction) -> int:
+def usable(capacity: int, utilization: Share) -> int:
+    if capacity < 1:
+        raise InputError("--budget: no memory at all", "write 24GiB or 80GB", "usage")
     if not 0 < utilization <= 1:
         raise InputError(f"--utilization {float(utilization):g}: must be above 0, at most 1", kind="usage")
-    return int(capacity * utilization)
+    return int(capacity * (Fraction(str(utilization)) if isinstance(utilization, float) else utilization))
 
 
-def answer(asked: Asked, device: Device, capacity: int, utilization: Fraction) -> Fit:
+def answer(asked: Asked, device: Device, capacity: int, utilization: Share) -> Fit:
     run = asked.run
     return Fit(
         model=run.architecture.name,
@@ -159,7 +147,7 @@ def limited_by(device: Device, budget: int) -> str:
 
 def formats(run: Inference) -> list[str]:
     """The weight formats to choose among: GGUF's for llama.cpp and where one of them was asked for, else the others."""
-    return list(MIXES if run.engine == "llama.cpp" or run.dtype in MIXES else FORMATS)
+    return list(MIXES if run.how.engine == "llama.cpp" or run.dtype in MIXES else FORMATS)
 
 
 def widest_dtype(asked: Asked) -> str | None:
@@ -175,19 +163,17 @@ def widest_dtype(asked: Asked) -> str | None:
     return max(fitting, key=lambda name: fitting[name]) if fitting else None
 
 
-def _changes(asked: Asked, found: Fit, how: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, Any]]:
     """Single changes after which it would fit."""
-    run = asked.run
-    assert isinstance(run, Inference)
     yield from less_work(found)
     narrower = widest_dtype(asked)
     if narrower is not None:
         yield "dtype", narrower
-    for kv_dtype in ("q8_0", "q4_0") if run.engine == "llama.cpp" else ("fp8",):
-        if asked.fits(Inference(run.architecture, parallel=run.parallel, **{**how, "kv_dtype": kv_dtype})):
+    for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
+        if asked.fits(Inference(run.architecture, replace(run.how, kv_dtype=kv_dtype))):
             yield "kv_dtype", kv_dtype
             break
-    yield from more_devices(asked, lambda more: Inference(run.architecture, parallel=more, **how))
+    yield from more_devices(asked, lambda tp: Inference(run.architecture, replace(run.how, tp=tp, dp=run.parallel.dp)))
 
 
 def less_work(found: Fit) -> Iterator[tuple[str, Any]]:
@@ -200,13 +186,12 @@ def less_work(found: Fit) -> Iterator[tuple[str, Any]]:
 MAX_TP = 1024
 
 
-def more_devices(asked: Asked, made: Callable[[Layout], Inference | Training]) -> Iterator[tuple[str, Any]]:
+def more_devices(asked: Asked, made: Callable[[int], Inference | Training]) -> Iterator[tuple[str, Any]]:
     """The smallest tensor parallelism, by doubling, that fits."""
-    here = asked.run.parallel
-    tp = here.tp * 2
+    tp = asked.run.parallel.tp * 2
     with suppress(InputError):
         while tp <= MAX_TP:
-            if asked.fits(made(layout(asked.run.architecture, tp=tp, pp=here.pp, ep=here.ep, dp=here.dp))):
+            if asked.fits(made(tp)):
                 yield "tp", tp
                 break
             tp *= 2

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
-from gptcalc.analysis.memory.engines import Engine, Pool, chunk_of, held
+from gptcalc.analysis.memory.engines import Pool, chunk_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
-from gptcalc.analysis.memory.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import InferenceRun, keywords
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
-from gptcalc.equations.latent import CacheForm
-
-Pass = Literal["prefill", "decode"]
 
 
 class Stage(NamedTuple):
@@ -31,33 +29,14 @@ class Stage(NamedTuple):
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        *,
-        dtype: str = "bf16",
-        kv_dtype: str = "bf16",
-        state_dtype: str = "fp32",
-        phase: Pass = "prefill",
-        engine: Engine = "ideal",
-        mla_cache: CacheForm = "latent",
-        parallel: Layout | None = None,
-        logits: Literal["all", "last"] = "last",
-        prefill_chunk: int | None = None,
-        overhead: int = 0,
-    ) -> None:
+    def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
         self.architecture = architecture
-        self.parallel = parallel or Layout()
-        self.kv_dtype = kv_dtype
-        self.phase = phase
-        self.engine = engine
-        self.logits = logits
-        self.chunk = prefill_chunk
-        self.overhead = overhead
-        self.kept = types(kv_dtype, state_dtype)
-        absorbed = phase == "decode" and mla_cache == "latent"
-        self.model = equations(architecture, "absorbed" if absorbed else "expanded", mla_cache)
-        self.weights = Weights(architecture, dtype, self.parallel, engine)
+        self.how = how
+        self.parallel = layout(architecture, how)
+        self.kept = types(how.kv_dtype, how.state_dtype)
+        absorbed = how.phase == "decode" and how.mla_cache == "latent"
+        self.model = equations(architecture, "absorbed" if absorbed else "expanded", how.mla_cache)
+        self.weights = Weights(architecture, how.dtype, self.parallel, how.engine)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
@@ -95,7 +74,7 @@ class Inference:
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
-        return (FP32 if self.engine == "llama.cpp" or dtype == FP32.name else BF16).block_bytes
+        return (FP32 if self.how.engine == "llama.cpp" or dtype == FP32.name else BF16).block_bytes
 
     # one device
 
@@ -105,11 +84,11 @@ class Inference:
         if not sequences:
             return found
         past = sequences * context
-        tokens = sequences if self.phase == "decode" else past
-        chunk = chunk_of(self.engine, self.chunk)
-        if chunk is not None and self.phase == "prefill":
+        tokens = sequences if self.how.phase == "decode" else past
+        chunk = chunk_of(self.how.engine, self.how.prefill_chunk)
+        if chunk is not None and self.how.phase == "prefill":
             tokens = min(tokens, chunk)
-        wanted = tokens if self.logits == "all" else min(sequences, tokens)
+        wanted = tokens if self.how.logits == "all" else min(sequences, tokens)
         for moment in self.stages[number].moments:
             size = moment.bytes(tokens, past, wanted, self.width)
             if size > found[1]:
@@ -119,12 +98,12 @@ class Inference:
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
         stage = self.stages[number]
-        per_sequence = sum(part.bytes for part in held(self.engine, stage.pools, context, self.chunk))
+        per_sequence = sum(part.bytes for part in held(self.how.engine, stage.pools, context, self.how.prefill_chunk))
         return Device.holding(
             weights=stage.weights,
             kv=sequences * per_sequence,
             activations=self.widest(number, sequences, context)[1],
-            overhead=self.overhead,
+            overhead=self.how.overhead,
         )
 
     def fullest(self, batch: int, context: int) -> tuple[int, Device]:
@@ -161,9 +140,9 @@ class Inference:
             batch=batch,
             context=context,
             dtype=self.dtype,
-            kv_dtype=self.kv_dtype,
-            engine=self.engine,
-            phase=self.phase,
+            kv_dtype=self.how.kv_dtype,
+            engine=self.how.engine,
+            phase=self.how.phase,
             parallel=self.parallel.shown(),
             exact=self.exact(),
             estimated=self.estimated(number, batch, context),
@@ -219,12 +198,12 @@ class Inference:
             size = sum(s.row.total for s in self.shares[number] if s.row.component == component)
             if size:
                 parts[f"weights.{component}"] = size
-        for part in held(self.engine, self.stages[number].pools, context, self.chunk):
+        for part in held(self.how.engine, self.stages[number].pools, context, self.how.prefill_chunk):
             key = f"kv.{part.pool.kind}"
             parts[key] = parts.get(key, 0) + sequences * part.bytes
         if number == self.parallel.pp - 1:
             rows = max((moment.logits for moment in self.stages[number].moments), default=0)
-            wanted = sequences if self.logits == "last" or self.phase == "decode" else sequences * context
+            wanted = sequences if self.how.logits == "last" or self.how.phase == "decode" else sequences * context
             parts["activations.logits"] = FP32.block_bytes * rows * wanted
         return parts
 
@@ -237,16 +216,16 @@ class Inference:
         return tuple(Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items())
 
     def exact(self) -> tuple[str, ...]:
-        by = "what the model needs" if self.engine == "ideal" else f"what {self.engine} sets aside"
+        by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         return (
             f"weights: every tensor as {self.dtype} stores it",
-            f"kv: {by}, in {self.kv_dtype}",
+            f"kv: {by}, in {self.how.kv_dtype}",
         )
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         moment, _ = self.widest(number, self.parallel.sequences(batch)[0][0], context)
         where = f"at {moment.line!r} in {moment.stage}" if moment.line else "none"
-        overhead = "as given" if self.overhead else "none assumed (--overhead)"
+        overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
         return (
             f"activations: the widest moment of the equations, {where}, without the score matrix; engines differ",
             f"overhead: {overhead}; a runtime's context, graphs and fragmentation come on top",
@@ -254,8 +233,8 @@ class Inference:
 
     def notes(self) -> tuple[str, ...]:
         notes = []
-        chunk = chunk_of(self.engine, self.chunk)
-        if self.phase == "prefill":
+        chunk = chunk_of(self.how.engine, self.how.prefill_chunk)
+        if self.how.phase == "prefill":
             many = "all prompts in one pass" if chunk is None else f"at most {chunk:,} tokens in one pass"
             notes.append(f"prefill: {many} (--prefill-chunk)")
         if self.architecture.mtp is not None:
@@ -272,25 +251,9 @@ def _name(share: Share) -> str:
     return {"norm": "norms", "router": "routers"}.get(share.row.component, share.row.name)
 
 
-def memory(
-    architecture: Architecture,
-    *,
-    batch: int = 1,
-    context: int | None = None,
-    dtype: str = "bf16",
-    kv_dtype: str = "bf16",
-    state_dtype: str = "fp32",
-    phase: Pass = "prefill",
-    engine: Engine = "ideal",
-    mla_cache: CacheForm = "latent",
-    parallel: Layout | None = None,
-    logits: Literal["all", "last"] = "last",
-    prefill_chunk: int | None = None,
-    overhead: int = 0,
-) -> Memory:
+def held_by(architecture: Architecture, how: InferenceRun) -> Memory:
     """What the fullest of the devices holds, and all of them in sum."""
-    run = Inference(
-        architecture, dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, phase=phase, engine=engine,
-        mla_cache=mla_cache, parallel=parallel, logits=logits, prefill_chunk=prefill_chunk, overhead=overhead,
-    )  # fmt: skip
-    return run.memory(batch, context or architecture.c)
+    return Inference(architecture, how).memory(how.batch, how.length(architecture))
+
+
+memory = keywords(InferenceRun, held_by)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from gptcalc.conventions import GradientType
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.errors import InputError, did_you_mean, printable
 
 Shape = tuple[int, ...]
-GradientType = Literal["fp32", "bf16"]
 
 
 class Optimizer(NamedTuple):

@@ -16,17 +16,15 @@ The rules beside the marks:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gptcalc.analysis.memory.lora import LoRA, is_adapted
 from gptcalc.analysis.memory.sharding import Layout, share
+from gptcalc.conventions import Kernel, Recompute
 from gptcalc.dtypes import BF16
 from gptcalc.equations import Chosen, Equations, Line, Reference, Stage
 from gptcalc.equations.language import STREAM
 from gptcalc.equations.roles import LOOKED_BACK, STACKED
-
-Recompute = Literal["none", "selective", "full"]
-Attention = Literal["flash", "eager"]
 
 
 class Work(NamedTuple):
@@ -35,7 +33,7 @@ class Work(NamedTuple):
     sequences: int
     context: int
     width: int = BF16.block_bytes  # bytes of one activation
-    attention: Attention = "flash"
+    attention: Kernel = "flash"
     parallel: Layout = Layout()
     sequence_parallel: bool = False
 

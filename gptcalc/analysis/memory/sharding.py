@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from math import gcd, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture, Block, Repeat
+from gptcalc.conventions import InferenceRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
 from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
@@ -26,6 +28,8 @@ VOCABULARY_MULTIPLE = {"vllm": 64}
 
 
 MAX_STAGES = 1024
+
+R = TypeVar("R", InferenceRun, TrainingRun)
 
 
 class Layout(Struct, frozen=True):
@@ -58,8 +62,9 @@ class Layout(Struct, frozen=True):
         return {"tp": self.tp, "pp": self.pp, "ep": self.ep, "dp": self.dp}
 
 
-def layout(architecture: Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None) -> Layout:
+def layout(architecture: Architecture, how: InferenceRun | TrainingRun) -> Layout:
     """A checked layout. Without dp there are as many data parallel ranks as the experts need."""
+    tp, pp, ep, dp = how.tp, how.pp, how.ep, how.dp
     ranks = dp if dp is not None else ep // gcd(ep, tp)
     found = Layout(tp, pp, ep, ranks)
     if pp > MAX_STAGES:
@@ -73,16 +78,14 @@ def layout(architecture: Architecture, *, tp: int = 1, pp: int = 1, ep: int = 1,
     return found
 
 
-def over(
-    architecture: Architecture, devices: int | None, *, tp: int = 1, pp: int = 1, ep: int = 1, dp: int | None = None
-) -> Layout:
-    """A layout over so many devices: tensor parallel where nothing else is said."""
-    if devices is not None and (tp, pp, ep, dp) == (1, 1, 1, None):
-        return layout(architecture, tp=devices)
-    found = layout(architecture, tp=tp, pp=pp, ep=ep, dp=dp)
+def over(architecture: Architecture, devices: int | None, how: R) -> R:
+    """The same run over so many devices: tensor parallel where nothing else is said."""
+    if devices is not None and (how.tp, how.pp, how.ep, how.dp) == (1, 1, 1, None):
+        return replace(how, tp=devices)
+    found = layout(architecture, how)
     if devices not in (None, found.devices):
         raise InputError(f"--devices {devices}: --tp, --pp and --dp make {found.devices}", kind="usage")
-    return found
+    return how
 
 
 def local(indices: Sequence[Index], parallel: Layout, multiple: int = 1) -> list[int]:

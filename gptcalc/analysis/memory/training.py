@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory import lora as low_rank
 from gptcalc.analysis.memory import optimizer as optimizers
-from gptcalc.analysis.memory.optimizer import GradientType
 from gptcalc.analysis.memory.result import PARTS, Device, Memory, Replicated, added
-from gptcalc.analysis.memory.saved import Attention, Kept, Recompute, Work, embedding_kept, kept, output_kept
-from gptcalc.analysis.memory.sharding import Layout, blocks_between, stage_ranges
+from gptcalc.analysis.memory.saved import Kept, Work, embedding_kept, kept, output_kept
+from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.weights import Share, Weights
-from gptcalc.analysis.memory.zero import Offload, Parameter, Plan, Stage, States, host_planned, largest_layer, states
+from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, largest_layer, states
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import TrainingRun, keywords
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
 from gptcalc.errors import InputError
@@ -54,35 +54,15 @@ class Held(NamedTuple):
 class Training:
     """The memory of training one model, one way, as a function of the micro-batch and the context."""
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        *,
-        dtype: str = "bf16",
-        optimizer: str = "adam",
-        gradients: GradientType | None = None,
-        zero: Stage = 0,
-        offload: Offload = "none",
-        lora: str | None = None,
-        recompute: Recompute = "none",
-        attention: Attention = "flash",
-        sequence_parallel: bool = False,
-        micro_batch: int | None = None,
-        parallel: Layout | None = None,
-        overhead: int = 0,
-    ) -> None:
+    def __init__(self, architecture: Architecture, how: TrainingRun) -> None:
         self.architecture = architecture
-        self.parallel = parallel or Layout()
-        self.plan = Plan(optimizers.named(optimizer), zero, offload, gradients).checked()
-        self.adapted = None if lora is None else low_rank.parsed(lora)
-        self.recompute = recompute
-        self.attention = attention
-        self.sequence_parallel = sequence_parallel
-        self.micro_batch = micro_batch
-        self.overhead = overhead
-        self.weights = Weights(architecture, dtype, self.parallel)
+        self.how = how
+        self.parallel = layout(architecture, how)
+        self.plan = Plan(optimizers.named(how.optimizer), how.zero, how.offload, how.gradients).checked()
+        self.adapted = None if how.lora is None else low_rank.parsed(how.lora)
+        self.weights = Weights(architecture, how.dtype, self.parallel)
         self.dtype = self.weights.dtype
-        self.unsplit = Weights(architecture, dtype, Layout())
+        self.unsplit = Weights(architecture, how.dtype, Layout())
         self.model = equations(architecture)
         self._check()
         self.parameters = [self._parameters(self.weights, number) for number in range(self.parallel.pp)]
@@ -128,12 +108,13 @@ class Training:
 
     def micro(self, batch: int | None) -> int:
         """Sequences of one pass: as given, else a data parallel rank's whole share of the batch."""
-        return self.micro_batch or -(-(batch or 1) // self.parallel.dp)
+        return self.how.micro_batch or -(-(batch or 1) // self.parallel.dp)
 
     def check_batch(self, batch: int | None) -> None:
-        least = (self.micro_batch or 0) * self.parallel.dp
+        least = (self.how.micro_batch or 0) * self.parallel.dp
         if batch is not None and batch < least:
-            problem = f"--micro-batch {self.micro_batch} on {self.parallel.dp} data parallel ranks is more than --batch"
+            ways = f"{self.parallel.dp} data parallel ranks"
+            problem = f"--micro-batch {self.how.micro_batch} on {ways} is more than --batch"
             raise InputError(f"{problem} {batch}", f"give --batch {least} or more", "usage")
 
     def in_flight(self, number: int, batch: int | None) -> int:
@@ -145,7 +126,7 @@ class Training:
 
     def work(self, batch: int | None, context: int) -> Work:
         width = (FP32 if self.dtype == FP32.name else BF16).block_bytes
-        return Work(self.micro(batch), context, width, self.attention, self.parallel, self.sequence_parallel)
+        return Work(self.micro(batch), context, width, self.how.attention, self.parallel, self.how.sequence_parallel)
 
     def activations(self, number: int, batch: int | None, context: int) -> dict[str, int]:
         """A pipeline stage's activations, by what they are."""
@@ -156,11 +137,11 @@ class Training:
         for stage in self.model.layers:
             if stage.block in counts:
                 layers[kept(stage, work, self.adapted)] += counts[stage.block]
-        held = [(layer.after(self.recompute), times) for layer, times in layers.items()]
+        held = [(layer.after(self.how.recompute), times) for layer, times in layers.items()]
         parts = {
             "layers": flying * sum(times * (one.total - one.dispatched) for one, times in held),
             "copies for experts": flying * sum(times * one.dispatched for one, times in held),
-            "made again": max(layer.again(self.recompute) for layer in layers),
+            "made again": max(layer.again(self.how.recompute) for layer in layers),
         }
         if number == 0:
             parts["embedding"] = flying * embedding_kept(self.model, work).total
@@ -179,7 +160,7 @@ class Training:
             gradients=own.gradients,
             optimizer=own.optimizer,
             activations=sum(parts.values()),
-            overhead=self.overhead,
+            overhead=self.how.overhead,
         )
         pieces = {f"activations.{name}": size for name, size in parts.items()}
         pieces |= {"optimizer.master weights": own.master, "optimizer.moments": own.moments}
@@ -216,7 +197,7 @@ class Training:
             gradients=one.gradients,
             optimizer=one.optimizer,
             activations=self.parallel.dp * sum(parts.values()),
-            overhead=self.overhead,
+            overhead=self.how.overhead,
         )
 
     def replicated(self, sums: Device, batch: int | None, context: int) -> tuple[Replicated, ...]:
@@ -253,9 +234,9 @@ class Training:
             gradients=self.gradient_type(),
             zero=self.plan.zero,
             offload=self.plan.offload,
-            recompute=self.recompute,
-            attention=self.attention,
-            sequence_parallel=self.sequence_parallel,
+            recompute=self.how.recompute,
+            attention=self.how.attention,
+            sequence_parallel=self.how.sequence_parallel,
             micro_batch=self.micro(batch),
             in_flight=fullest.in_flight,
             lora=None if self.adapted is None else str(self.adapted),
@@ -286,11 +267,11 @@ class Training:
 
     def estimated(self) -> tuple[str, ...]:
         lora = "; with frozen weights an upper bound, since their products need no inputs again" if self.adapted else ""
-        again = "" if self.recompute == "none" else f", recomputation {self.recompute}"
-        what = f"what the equations mark as saved, {self.attention} attention{again}{lora}"
+        again = "" if self.how.recompute == "none" else f", recomputation {self.how.recompute}"
+        what = f"what the equations mark as saved, {self.how.attention} attention{again}{lora}"
         found = [
             f"activations: {what}; kernels' work space and fragmentation come on top",
-            f"overhead: {'as given' if self.overhead else 'none assumed (--overhead)'}",
+            f"overhead: {'as given' if self.how.overhead else 'none assumed (--overhead)'}",
         ]
         if self.plan.zero == 3:
             found.append(
@@ -317,33 +298,11 @@ def ranks(experts: bool, parallel: Layout) -> int:
     return parallel.tp * parallel.dp // (parallel.ep * parallel.expert_tp)
 
 
-def training(
-    architecture: Architecture,
-    *,
-    batch: int | None = None,
-    context: int | None = None,
-    dtype: str = "bf16",
-    optimizer: str = "adam",
-    gradients: GradientType | None = None,
-    zero: Stage = 0,
-    offload: Offload = "none",
-    lora: str | None = None,
-    recompute: Recompute = "none",
-    attention: Attention = "flash",
-    sequence_parallel: bool = False,
-    micro_batch: int | None = None,
-    parallel: Layout | None = None,
-    overhead: int = 0,
-) -> TrainingMemory:
-    """What the fullest of the devices holds during a training step, and all of them in sum.
+def trained(architecture: Architecture, how: TrainingRun) -> TrainingMemory:
+    """What the fullest of the devices holds during a training step, and all of them in sum."""
+    run = Training(architecture, how)
+    run.check_batch(how.batch)
+    return run.memory(how.batch, how.length(architecture))
 
-    batch: sequences of one step over all data parallel ranks; without it a pipeline is full. micro_batch: sequences of
-    one pass of one rank; without it the rank's share of the batch.
-    """
-    run = Training(
-        architecture, dtype=dtype, optimizer=optimizer, gradients=gradients, zero=zero, offload=offload, lora=lora,
-        recompute=recompute, attention=attention, sequence_parallel=sequence_parallel, micro_batch=micro_batch,
-        parallel=parallel, overhead=overhead,
-    )  # fmt: skip
-    run.check_batch(batch)
-    return run.memory(batch, context or architecture.c)
+
+training = keywords(TrainingRun, trained)

@@ -21,14 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from gptcalc.analysis.memory.optimizer import GradientType, Optimizer, Shape
+from gptcalc.analysis.memory.optimizer import Optimizer, Shape
+from gptcalc.conventions import GradientType, Offload, ZeroStage
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
-
-Stage = Literal[0, 1, 2, 3]
-Offload = Literal["none", "optimizer", "parameters"]
 
 
 class Parameter(NamedTuple):
@@ -72,7 +70,7 @@ class Plan(NamedTuple):
     """How a model is updated: the optimiser, and where its states lie."""
 
     optimizer: Optimizer
-    zero: Stage = 0
+    zero: ZeroStage = 0
     offload: Offload = "none"
     gradients: GradientType | None = None
 

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.memory_options import DType
-from gptcalc.cli.options import (
-    Batch,
-    Context,
-    KVDType,
-    Logits,
-    Mla,
-    MlaCache,
-    Model,
-    Pairs,
-    Phase,
-    Set,
-    context_warnings,
-)
+from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun
 from gptcalc.errors import InputError, did_you_mean, printable
 
 #: above this only what differs is shown
 MANY = 20
+#: whose keys --expect knows
+ANALYSES = ("params", "kv", "memory", "flops")
 
 
 def command(
     model: Model,
+    how: LockRun,
+    one_pass: FlopsRun,
     expect: Annotated[
         list[str],
         typer.Option(
@@ -44,15 +35,6 @@ def command(
         str | None, typer.Option("--write", metavar="FILE", help="Write all costs to a lock file for --expect.")
     ] = None,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
-    context: Context = None,
-    dtype: DType = "bf16",
-    kv_dtype: KVDType = "bf16",
-    mla_cache: MlaCache = "latent",
-    phase: Phase = "prefill",
-    pairs: Pairs = "causal",
-    mla: Mla = None,
-    logits: Logits = "all",
 ) -> Answer:  # fmt: skip
     """Exit 1 where a figure differs from what is expected; for CI."""
     from gptcalc.sources import load
@@ -60,20 +42,13 @@ def command(
     if not expect and write is None:
         raise InputError("check: no --expect", "such as --expect total=8030261248, or --write costs.lock", "usage")
     loaded = load(model, settings)
-    warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
-    length = {"batch": batch, "context": context}
+    warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     if write is not None:
-        settings_ = {**length, "dtype": dtype, "kv_dtype": kv_dtype, "mla_cache": mla_cache}
-        _write(write, loaded.architecture, settings_)
+        _write(write, loaded.architecture, how)
         if not expect:
             done = {"model": loaded.architecture.name, "written": write}
             return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
-    analyses = _Analyses(loaded.architecture, {
-        "params": {},
-        "kv": {**length, "kv_dtype": kv_dtype, "mla_cache": mla_cache},
-        "memory": {**length, "dtype": dtype, "kv_dtype": kv_dtype, "mla_cache": mla_cache},
-        "flops": {**length, "phase": phase, "pairs": pairs, "mla": mla, "logits": logits},
-    })  # fmt: skip
+    analyses = _Analyses(loaded.architecture, how, one_pass)
     rows = []
     for setting in expect:
         rows += [_row(setting, analyses)] if "=" in setting else _locked(setting, loaded.architecture)
@@ -82,12 +57,12 @@ def command(
     return Answer(data, show("checked", rows, loaded.architecture.name, len(rows) > MANY), warnings, 0 if ok else 1)
 
 
-def _write(path: str, architecture: Architecture, settings: dict[str, Any]) -> None:
+def _write(path: str, architecture: Architecture, how: LockRun) -> None:
     from gptcalc.analysis.lock import costs
     from gptcalc.cli.answer import write_file
     from gptcalc.sources.preset import dump
 
-    write_file(path, dump({"model": architecture.name, **costs(architecture, settings)}))
+    write_file(path, dump({"model": architecture.name, **costs(architecture, how)}))
 
 
 def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
@@ -109,27 +84,42 @@ def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
 class _Analyses:
     """The JSON of each analysis, made when a key of it is asked for."""
 
-    def __init__(self, architecture: Any, options: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, architecture: Architecture, how: LockRun, one_pass: FlopsRun) -> None:
         self.architecture = architecture
-        self.options = options
+        self.how = how
+        self.one_pass = one_pass
         self.found: dict[str, Any] = {}
 
     def value(self, key: str) -> Any:
         from gptcalc.report.data import pick
 
         analysis, _, rest = key.partition(".")
-        if analysis not in self.options or not rest:
+        if analysis not in ANALYSES or not rest:
             analysis, rest = "params", key
         if analysis not in self.found:
-            import gptcalc
-
-            run: Callable[..., Any] = getattr(gptcalc, analysis)
-            self.found[analysis] = run(self.architecture, **self.options[analysis])
+            self.found[analysis] = self._made(analysis)
         try:
             return pick(self.found[analysis], rest)
         except InputError as error:
-            hint = did_you_mean(key, self.options)
+            hint = did_you_mean(key, ANALYSES)
             raise InputError(f"--expect {printable(key)}: {error.message}", error.hint or hint, "usage") from None
+
+    def _made(self, analysis: str) -> Any:
+        if analysis == "kv":
+            from gptcalc.analysis.memory.cache import cached
+
+            return cached(self.architecture, self.how.to(CacheRun))
+        if analysis == "memory":
+            from gptcalc.analysis.memory.inference import held_by
+
+            return held_by(self.architecture, self.how.to(InferenceRun))
+        if analysis == "flops":
+            from gptcalc.analysis.flops import counted
+
+            return counted(self.architecture, self.one_pass)
+        from gptcalc.analysis.params import params
+
+        return params(self.architecture)
 
 
 def _row(setting: str, analyses: _Analyses) -> dict[str, Any]:

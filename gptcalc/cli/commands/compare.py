@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.memory_options import Budget, DeviceName, DType, Utilization, room
-from gptcalc.cli.options import Batch, Columns, Context, KVDType, Models, Set, Sort, context_warnings
+from gptcalc.cli.budget import Budget, DeviceName, Utilization, room
+from gptcalc.cli.options import Columns, Models, Set, Sort, context_warnings
+from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError
 
 DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
@@ -19,15 +20,12 @@ FITTING = (
 
 
 def command(
+    how: CompareRun,
     models: Models = [],  # noqa: B006
     every: Annotated[bool, typer.Option("--all", help="Every preset.")] = False,
     columns: Columns = None,
     sort: Sort = None,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
-    context: Context = None,
-    dtype: DType = "bf16",
-    kv_dtype: KVDType = "bf16",
     budget: Budget = None,
     device: DeviceName = None,
     utilization: Utilization = None,
@@ -44,11 +42,7 @@ def command(
     rows, warnings = [], []
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
-        warnings += [*loaded.notes, *context_warnings(loaded.architecture, context)]
-        facts = figures.Facts(
-            loaded.architecture, loaded.document, batch=batch, context=context, kv_dtype=kv_dtype, dtype=dtype,
-            budget=usable,
-        )  # fmt: skip
-        rows.append(figures.row(facts, keys))
+        warnings += [*loaded.notes, *context_warnings(loaded.architecture, how)]
+        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.document, how, usable), keys))
     rows = figures.ordered(rows, sort)
     return Answer(rows, show("rows", rows, keys), tuple(warnings))

@@ -7,16 +7,15 @@ from typing import Annotated
 import typer
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import MODEL, Batch, Context, KVDType, Set, context_warnings, preset_names
+from gptcalc.cli.options import MODEL, Set, context_warnings, preset_names
+from gptcalc.conventions import DiffRun
 
 
 def command(
     a: Annotated[str, typer.Argument(metavar="MODEL", help="Each " + MODEL + ".", autocompletion=preset_names)],
     b: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=preset_names)],
+    how: DiffRun,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
-    context: Context = None,
-    kv_dtype: KVDType = "bf16",
 ) -> Answer:
     """Two models, line by line: fields, parameters, cache, FLOPs, equations.
 
@@ -27,11 +26,8 @@ def command(
     from gptcalc.sources import load
 
     left, right = load(a), load(b, settings)
-    length = context or min(left.architecture.c, right.architecture.c)
-    sides = [
-        Facts(side.architecture, side.document, batch=batch, context=length, kv_dtype=kv_dtype)
-        for side in (left, right)
-    ]
-    warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, length))]
+    how = how.to(DiffRun, context=how.context or min(left.architecture.c, right.architecture.c))
+    sides = [Facts(side.architecture, side.document, how) for side in (left, right)]
+    warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, how))]
     found = diff(*sides)
     return Answer(found, show("diff", found), tuple(warnings))

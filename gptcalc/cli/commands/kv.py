@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.memory_options import PrefillChunk
-from gptcalc.cli.options import Batch, Context, Engine, KVDType, MlaCache, Model, Set, StateDType, Why, context_warnings
+from gptcalc.cli.options import Model, Set, Why, context_warnings
+from gptcalc.conventions import CacheRun
 
 
 def command(
     model: Model,
+    how: CacheRun,
     settings: Set = [],  # noqa: B006
-    batch: Batch = 1,
-    context: Context = None,
-    kv_dtype: KVDType = "bf16",
-    state_dtype: StateDType = "fp32",
-    engine: Engine = "ideal",
-    mla_cache: MlaCache = "latent",
-    prefill_chunk: PrefillChunk = None,
     why: Why = None,
 ) -> Answer:
     """KV-cache (and recurrent-state) memory."""
-    from gptcalc.analysis.memory.cache import kv
+    from gptcalc.analysis.memory.cache import cached
     from gptcalc.sources import load
 
     loaded = load(model, settings)
-    warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
-    found = kv(
-        loaded.architecture, batch=batch, context=context, kv_dtype=kv_dtype, state_dtype=state_dtype,
-        engine=engine, mla_cache=mla_cache, prefill_chunk=prefill_chunk,
-    )  # fmt: skip
+    warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
+    found = cached(loaded.architecture, how)
     if why is not None:
         from gptcalc.analysis.why import why_kv
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gptcalc import units
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.memory_options import DeviceName, DType, Utilization, byte_size, room
-from gptcalc.cli.options import Batch, Columns, Context, KVDType, Sort
+from gptcalc.cli.budget import DeviceName, Utilization, room
+from gptcalc.cli.options import Columns, Sort, byte_size
+from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ FITTING = (
 
 
 def command(
+    how: CompareRun,
     pattern: Annotated[
         str | None, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern such as 'qwen*'.")
     ] = None,
@@ -50,10 +52,6 @@ def command(
     ] = None,
     device: DeviceName = None,
     utilization: Utilization = None,
-    context: Context = None,
-    batch: Batch = 1,
-    dtype: DType = "bf16",
-    kv_dtype: KVDType = "bf16",
     columns: Columns = None,
     sort: Sort = None,
     check: Annotated[
@@ -67,17 +65,16 @@ def command(
 
     usable = room(fits, device, utilization)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
-    how = {"batch": batch, "context": context, "dtype": dtype, "kv_dtype": kv_dtype, "budget": usable}
-    found = [facts for facts in _presets(pattern, how) if _matches(facts, family, feature, size, year)]
+    found = [facts for facts in _presets(pattern, how, usable) if _matches(facts, family, feature, size, year)]
     if not found and (family is not None or feature):
         _refuse_unknown(family, feature)
     if usable is not None:
-        found = [facts for facts in found if facts.fits and facts.architecture.c >= (context or 0)]
+        found = [facts for facts in found if facts.architecture.c >= (how.context or 0) and facts.fits]
     rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
     return Answer(rows, show("rows", rows, keys))
 
 
-def _presets(pattern: str | None, how: dict[str, Any]) -> Iterator[Facts]:
+def _presets(pattern: str | None, how: CompareRun, usable: int | None = None) -> Iterator[Facts]:
     from fnmatch import fnmatchcase
 
     from gptcalc.report.figures import Facts
@@ -89,7 +86,7 @@ def _presets(pattern: str | None, how: dict[str, Any]) -> Iterator[Facts]:
     for name in names():
         if fnmatchcase(name, wanted) if glob else wanted in name:
             model = load(name)
-            yield Facts(model.architecture, model.document, **how)
+            yield Facts(model.architecture, model.document, how, usable)
 
 
 def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:
@@ -111,7 +108,7 @@ def _refuse_unknown(family: str | None, feature: Iterable[str]) -> None:
     """Nothing was found: perhaps because no preset at all has such a family or feature."""
     from gptcalc.report import features
 
-    every = list(_presets(None, {}))
+    every = list(_presets(None, CompareRun()))
     families = {str(facts.document.get("family", "")).lower() for facts in every}
     words = {word for facts in every for word in features.of(facts.architecture)}
     for option, given, known in (

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gptcalc.cli.answer import Answer, show, write_file_bytes
-from gptcalc.cli.options import Context, Model, Set, context_warnings, number
+from gptcalc.cli.options import Model, Set, context_warnings, number
 from gptcalc.cli.progress import bar
+from gptcalc.conventions import Run
 from gptcalc.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def command(
     model: Model,
+    how: Run,
     settings: Set = [],  # noqa: B006
-    context: Context = None,
     tokens: Annotated[
         str | None, typer.Option("--tokens", metavar="N,N…", help="Token ids: run for real, on these.")
     ] = None,
@@ -55,10 +56,10 @@ def command(
         for option, given in (("--generate", generate), ("--save", save), ("--attention", attention or None)):
             if given is not None:
                 raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
-        warnings = (*loaded.notes, *context_warnings(loaded.architecture, context))
-        found = trace.shapes(loaded.architecture, context or loaded.architecture.c, decode)
+        warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
+        found = trace.shapes(loaded.architecture, how.length(loaded.architecture), decode)
         return Answer(found, show("trace", found), warnings)
-    if context is not None:
+    if how.context is not None:
         raise InputError("--context goes without --tokens: the tokens are the context", kind="usage")
     with bar(generate or 0) as step:
         made = trace.run(

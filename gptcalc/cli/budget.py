@@ -1,0 +1,88 @@
+"""The options that say how much memory there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+
+from gptcalc import units
+from gptcalc.cli.options import byte_size, number
+from gptcalc.errors import InputError, printable
+
+_SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(%?)")
+
+
+def share(option: str) -> Callable[[Any], Fraction]:
+    """A parser of shares: 0.9, 90%."""
+
+    def parse(value: Any) -> Fraction:
+        if isinstance(value, Fraction):
+            return value
+        match = _SHARE.fullmatch(value)
+        found = Fraction(match[1]) / (100 if match[2] else 1) if match else Fraction(0)
+        if not 0 < found <= 1:
+            problem = f"{option}: {printable(value)!r} is not a share above 0 and up to 1"
+            raise InputError(problem, "write 0.9 or 90%", "usage")
+        return found
+
+    return parse
+
+
+Budget: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--budget", metavar="SIZE", parser=byte_size("--budget"), show_default=False,
+                 help="Memory of each device: 24GiB (2^30 bytes each), 80GB (10^9)."),
+]  # fmt: skip
+DeviceName: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", show_default=False,
+                 help="A device by name, such as rtx-4090 or h100-sxm; a wrong one lists them all."),
+]  # fmt: skip
+Devices: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--devices", metavar="N", parser=number("--devices"), show_default=False,
+                 help="How many devices; tensor parallel unless --tp, --pp, --ep or --dp say otherwise."),
+]  # fmt: skip
+Utilization: TypeAlias = Annotated[
+    Fraction | None,
+    typer.Option("--utilization", "--gpu-memory-utilization", metavar="SHARE", parser=share("--utilization"),
+                 show_default=False, help="Usable share of a device. Default: 1 with --budget, 0.9 with --device."),
+]  # fmt: skip
+
+#: what an engine is told to leave alone, as vLLM's gpu_memory_utilization of 0.9 does
+DEVICE_SHARE = Fraction(9, 10)
+
+
+class Capacity(NamedTuple):
+    """One device's memory, and what share of it may be used."""
+
+    bytes: int
+    share: Fraction
+    title: str
+
+
+def capacity(budget: int | None, device: str | None, utilization: Fraction | None) -> Capacity:
+    """What --budget or --device give."""
+    if (budget is None) == (device is None):
+        problem = "both --budget and --device" if budget is not None else "neither --budget nor --device"
+        raise InputError(problem, "give --budget 24GiB or --device rtx-4090", "usage")
+    if budget is not None:
+        return Capacity(budget, utilization or Fraction(1), units.short_bytes(budget))
+    from gptcalc.sources import devices
+
+    found = devices.device(device or "")
+    return Capacity(found.memory, utilization or DEVICE_SHARE, found.title)
+
+
+def room(budget: int | None, device: str | None, utilization: Fraction | None) -> int | None:
+    """Usable bytes of a device, where a budget or a device is given."""
+    if budget is None and device is None:
+        return None
+    found = capacity(budget, device, utilization)
+    from gptcalc.analysis.memory.fit import usable
+
+    return usable(found.bytes, found.share)

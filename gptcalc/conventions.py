@@ -1,0 +1,368 @@
+"""How a model is run: lengths, types, phase, engine, devices. Each option, its choices and its default stand here once.
+
+The command line makes its options from these structs, the Python API its keyword arguments, and the analyses read them.
+They are checked when they are made: a wrong value is an InputError that names the option. A further option is a further
+field.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from msgspec import Struct
+
+from gptcalc.errors import InputError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from gptcalc.architecture import Architecture
+
+Phase = Literal["prefill", "decode", "train"]
+Pass = Literal["prefill", "decode"]
+Pairing = Literal["causal", "full"]
+Logits = Literal["all", "last"]
+#: what latent attention multiplies with: latents, or the keys and values made of them
+Form = Literal["absorbed", "expanded"]
+CacheForm = Literal["latent", "expanded"]
+Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
+ZeroStage = Literal[0, 1, 2, 3]
+Offload = Literal["none", "optimizer", "parameters"]
+Recompute = Literal["none", "selective", "full"]
+Kernel = Literal["flash", "eager"]
+GradientType = Literal["fp32", "bf16"]
+
+
+class Option(NamedTuple):
+    """How a field is spelled and explained on the command line."""
+
+    help: str
+    metavar: str = "N"
+    also: tuple[str, ...] = ()  # further spellings
+    least: int = 1  # of a whole number
+    is_size: bool = False  # bytes, written with their unit
+
+
+def spelled(name: str) -> str:
+    """A field as an option: kv_dtype is --kv-dtype."""
+    return "--" + name.replace("_", "-")
+
+
+# --- the options ------------------------------------------------------------------------------------------------------
+
+Batch: TypeAlias = Annotated[int, Option("Sequences.", also=("--batch-size",))]
+Context: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "Length of a sequence including the newest token: 8192, 8K (8192), 8k (8000). Default: the model's c.",
+        also=("--max-model-len",),
+    ),
+]
+PhaseOption: TypeAlias = Annotated[
+    Phase, Option("A prompt, one more token, or a training step (3 × the forward pass).")
+]
+PassOption: TypeAlias = Annotated[Pass, Option("A prompt, or one more token.")]
+PairsOption: TypeAlias = Annotated[
+    Pairing, Option("Count the pairs that the mask allows, or every query against every key.")
+]
+MlaOption: TypeAlias = Annotated[
+    Form | None, Option("Form of latent attention. Default: absorbed for decode, else expanded.")
+]
+LogitsOption: TypeAlias = Annotated[Logits, Option("Logits of all new tokens, or of the last.")]
+KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.", "TYPE", ("--kv-cache-dtype",))]
+StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
+EngineOption: TypeAlias = Annotated[Engine, Option("Who allocates.")]
+MlaCache: TypeAlias = Annotated[CacheForm, Option("What latent attention keeps.")]
+PrefillChunk: TypeAlias = Annotated[
+    int | None, Option("Tokens of one pass of a prefill. Default: all; vllm 2048, llama.cpp 512.")
+]
+DType: TypeAlias = Annotated[
+    str,
+    Option(
+        "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
+        "mxfp4, nvfp4, or GGUF's: q8_0, q6_k, q5_k_m, q4_k_m, f16, …; a wrong one lists them all.",
+        "TYPE",
+    ),
+]
+Overhead: TypeAlias = Annotated[
+    int, Option("Added to each device, such as 1GiB for a runtime's context.", "SIZE", least=0, is_size=True)
+]
+TP: TypeAlias = Annotated[int, Option("Tensor parallel devices.")]
+PP: TypeAlias = Annotated[int, Option("Pipeline stages.")]
+EP: TypeAlias = Annotated[int, Option("Expert parallel ranks, made from tp and dp.")]
+DP: TypeAlias = Annotated[
+    int | None, Option("Data parallel copies, which share the batch. Default: as many as --ep needs.")
+]
+StepBatch: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "Sequences; in training those of a step over all data parallel ranks. Default: 1, in training one micro-batch "
+        "a rank.",
+        also=("--batch-size",),
+    ),
+]
+Optimizer: TypeAlias = Annotated[
+    str,
+    Option(
+        "adam (default, mixed precision with fp32 master weights), adam-bf16, adam-8bit, sgd, …; a wrong one lists "
+        "them all.",
+        "NAME",
+    ),
+]
+Gradients: TypeAlias = Annotated[GradientType | None, Option("Their type. Default: the optimiser's.")]
+Zero: TypeAlias = Annotated[
+    ZeroStage, Option("ZeRO over --dp ranks: 1 optimiser states, 2 gradients too, 3 weights too (FSDP).", "STAGE")
+]
+OffloadOption: TypeAlias = Annotated[Offload, Option("What is kept in the host's memory.")]
+Lora: TypeAlias = Annotated[str | None, Option("Train adapters only: 8, 16:attn.q,attn.v, 8:all.", "RANK[:TARGETS]")]
+RecomputeOption: TypeAlias = Annotated[Recompute, Option("Activations made again in the backward pass.")]
+AttentionKernel: TypeAlias = Annotated[Kernel, Option("flash (default), or scores kept whole.")]
+SequenceParallel: TypeAlias = Annotated[bool, Option("Split what tensor parallelism leaves whole along the sequence.")]
+MicroBatch: TypeAlias = Annotated[
+    int | None, Option("Sequences of one pass of one rank. Default: its share of the batch.")
+]
+
+Share: TypeAlias = int | float | Fraction
+
+R = TypeVar("R", bound="Run")
+
+
+# --- what each analysis is told ---------------------------------------------------------------------------------------
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """The lengths that every analysis needs."""
+
+    context: Context = None
+
+    def __post_init__(self) -> None:
+        for name, annotation in declared(type(self)).items():
+            check(spelled(name), annotation, getattr(self, name))
+
+    def length(self, architecture: Architecture) -> int:
+        """Tokens of a sequence. InputError where the model has no position for the last of them."""
+        if self.context is None:
+            return architecture.c
+        if self.context > architecture.c and architecture.embedding.position == "learned":
+            problem = f"{architecture.name} has a learned table of {architecture.c} positions"
+            raise InputError(f"--context {self.context}: {problem}", kind="usage")
+        return self.context
+
+    def to(self, kind: type[R], **changes: Any) -> R:
+        """As much of these conventions as another analysis takes."""
+        return kind(**{name: getattr(self, name) for name in kind.__struct_fields__ if hasattr(self, name)} | changes)
+
+
+class SumsRun(Run, frozen=True, kw_only=True):
+    """One pass. prefill: `context` tokens from nothing; decode: the context-th token; train: a step."""
+
+    phase: PhaseOption = "prefill"
+    pairs: PairsOption = "causal"
+    mla: MlaOption = None
+    logits: LogitsOption = "all"
+
+    @property
+    def form(self) -> Form:
+        """Latent attention makes keys and values of a prompt, and attends over latents in a decode step."""
+        return self.mla or ("absorbed" if self.phase == "decode" else "expanded")
+
+
+class ExplainRun(SumsRun, frozen=True, kw_only=True):
+    """Which form of the sums is shown, and what is cached."""
+
+    mla_cache: MlaCache = "latent"
+
+
+class FlopsRun(SumsRun, frozen=True, kw_only=True):
+    """One pass over a batch."""
+
+    batch: Batch = 1
+
+
+class CacheRun(Run, frozen=True, kw_only=True):
+    """What is cached of a batch at a context, in which types, and who allocates it."""
+
+    batch: Batch = 1
+    kv_dtype: KVDType = "bf16"
+    state_dtype: StateDType = "fp32"
+    engine: EngineOption = "ideal"
+    mla_cache: MlaCache = "latent"
+    prefill_chunk: PrefillChunk = None
+
+
+class InferenceRun(CacheRun, frozen=True, kw_only=True):
+    """A model that is served: the cache, the weights, one pass, and over how many devices."""
+
+    dtype: DType = "bf16"
+    phase: PassOption = "prefill"
+    logits: LogitsOption = "last"
+    overhead: Overhead = 0
+    tp: TP = 1
+    pp: PP = 1
+    ep: EP = 1
+    dp: DP = None
+
+
+class TrainingRun(Run, frozen=True, kw_only=True):
+    """A training step, and over how many devices.
+
+    batch: sequences of one step over all data parallel ranks; without it a pipeline is full. micro_batch: sequences of
+    one pass of one rank; without it the rank's share of the batch.
+    """
+
+    batch: StepBatch = None
+    dtype: DType = "bf16"
+    overhead: Overhead = 0
+    tp: TP = 1
+    pp: PP = 1
+    ep: EP = 1
+    dp: DP = None
+    optimizer: Optimizer = "adam"
+    gradients: Gradients = None
+    zero: Zero = 0
+    offload: OffloadOption = "none"
+    recompute: RecomputeOption = "none"
+    attention: AttentionKernel = "flash"
+    sequence_parallel: SequenceParallel = False
+    micro_batch: MicroBatch = None
+    lora: Lora = None
+
+
+class FitRun(InferenceRun, frozen=True, kw_only=True):
+    """A served model that is to fit a device. Without `advice` other formats and layouts are not tried."""
+
+    utilization: Share = 1  # of a device, what may be used
+    advice: bool = True
+
+
+class TrainingFitRun(TrainingRun, frozen=True, kw_only=True):
+    """A training step that is to fit a device."""
+
+    utilization: Share = 1
+
+
+class DiffRun(Run, frozen=True, kw_only=True):
+    """Two models side by side."""
+
+    batch: Batch = 1
+    kv_dtype: KVDType = "bf16"
+
+
+class CompareRun(DiffRun, frozen=True, kw_only=True):
+    """Many models, a row each."""
+
+    dtype: DType = "bf16"
+
+
+class LockRun(CompareRun, frozen=True, kw_only=True):
+    """What the costs in a lock file were computed at."""
+
+    mla_cache: MlaCache = "latent"
+
+
+# --- reading and checking ---------------------------------------------------------------------------------------------
+
+
+@cache
+def declared(kind: type[Run]) -> dict[str, Any]:
+    """A struct's fields with their annotations."""
+    return get_type_hints(kind, include_extras=True)
+
+
+def plain(annotation: Any) -> tuple[Any, bool, Option]:
+    """What a field may be beside None, whether it may be None, and its option."""
+    option = next((mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Option)), Option(""))
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    kinds = [part for part in get_args(kind) if part is not NoneType] if get_origin(kind) in UNIONS else [kind]
+    return kinds[0] if len(kinds) == 1 else kind, kind != kinds[0] and len(kinds) == 1, option
+
+
+def choices(kind: Any) -> tuple[Any, ...]:
+    """The values of a Literal; of anything else none."""
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def check(place: str, annotation: Any, value: Any) -> None:
+    """InputError where a value is not what the field may be."""
+    kind, optional, option = plain(annotation)
+    if value is None and optional:
+        return
+    problem, hint = _problem(kind, option, value)
+    if problem:
+        raise InputError(f"{place}: {printable(str(value))!r} {problem}", hint, "usage")
+
+
+def _problem(kind: Any, option: Option, value: Any) -> tuple[str, str | None]:
+    known = choices(kind)
+    if known:
+        words = ", ".join(map(str, known))
+        is_one = any(value == choice and type(value) is type(choice) for choice in known)
+        return ("", None) if is_one else (f"is not one of {words}", did_you_mean(str(value), map(str, known)))
+    if kind is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "is not a whole number", None
+        if value >= option.least:
+            return "", None
+        from gptcalc import units
+
+        return ("is less than 1", None) if value == 0 else ("is not a whole number", units.WHOLE)
+    if not isinstance(value, kind):
+        return f"is not {KINDS.get(kind, 'a number')}", None
+    return "", None
+
+
+KINDS = {str: "a word", bool: "true or false"}
+UNIONS = (Union, UnionType)  # one is of types, the other of what typing adds
+
+# --- keywords ---------------------------------------------------------------------------------------------------------
+
+FIELDS, DEFAULTS = "__struct_fields__", "__struct_defaults__"
+
+P = ParamSpec("P")
+A = TypeVar("A")
+H = TypeVar("H", bound=Run)
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def keywords(how: Callable[P, H], function: Callable[[A, H], T]) -> Callable[Concatenate[A, P], T]:
+    """An analysis that takes the fields of its conventions as keyword arguments. The type checker sees each of them."""
+
+    def by_keyword(model: A, /, *args: P.args, **options: P.kwargs) -> T:
+        return function(model, how(*args, **options))
+
+    by_keyword.__name__ = by_keyword.__qualname__ = function.__name__
+    by_keyword.__doc__ = function.__doc__
+    return documented(by_keyword, how)
+
+
+def documented(function: F, how: Callable[..., Run]) -> F:
+    """A function that takes fields as keyword arguments, with a signature that names them, for `help`."""
+    kinds: dict[str, Any] = {}
+    for base in reversed(getattr(how, "__mro__", ())):
+        kinds |= vars(base).get("__annotations__", {})
+    given = inspect.signature(function).parameters.values()
+    own = [p.replace(annotation=p.empty) for p in given if p.kind is p.POSITIONAL_ONLY]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
+        for name, default in zip(getattr(how, FIELDS), getattr(how, DEFAULTS), strict=True)
+    ]
+    function.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    return function
