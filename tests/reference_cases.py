@@ -88,7 +88,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "chunked": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "n_layers": 2,
             "layers": "attn+mlp nope+moe",
-        "d_ff": 17, "attn": {"chunk": 5, "qk_norm": {"kind": "l2", "weight": False, "after_rope": True}},
+        "d_ff": 17, "attn": {"chunk": 5, "qk_norm": {"kind": "rmsnorm", "weight": False, "after_rope": True}},
         "nope": {"like": "attn", "chunk": None, "position": "none", "qk_norm": None,
             "temperature": {"floor": 4.0, "scale": 0.5}},
         "moe": {"n_experts": 4, "top_k": 1, "d_ff": 13, "n_shared": 1, "shared_gate": True, "router": "topk_sigmoid",

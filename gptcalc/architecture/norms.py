@@ -16,7 +16,7 @@ class Norm(Strict, frozen=True, kw_only=True):
     A bias is there where it is said; unsaid, a layernorm with weights has one, any other norm has none.
     """
 
-    kind: Literal["rmsnorm", "layernorm", "l2"] = "rmsnorm"
+    kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     weight: bool = True
     bias: bool | None = None
     offset: Literal[0, 1] = 0

@@ -10,52 +10,61 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(a: AltUp, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters run over: j, k, m all streams, e those that are projected, b the channels once more."""
+    """What the index letters run over: λ, φ, δ all streams, e those that are projected, b the channels once more."""
     streams = symbols.index("n_streams", a.n, "streams")
     projected = symbols.index("n_projected", a.n - 1, "projections")
-    return {"j": streams, "k": streams, "m": streams, "e": projected, "b": d}
+    return {"λ": streams, "φ": streams, "δ": streams, "e": projected, "b": d}
+
+
+#: the least mean of squares of what is scaled to another's size
+LEAST = "1e-05"
 
 
 def spread(lines: Lines) -> None:
     """The embedding x and its projections, all of one size."""
-    lines.pointwise("r[t] = rms_i(x[t,i])")
+    lines.pointwise("r_X[t] = rms_i(x[t,i])")
     lines.sum("Y[t,e,i] = Σ_b x[t,b]·W_A[e,b,i]", saved=2, W_A="projection")
-    lines.pointwise("X[t,j,i] = x[t,i], then Y[t,e,i]·r[t]/rms_i(Y[t,e,i])", saved=2)
+    scaled = _as_large("Y[t,λ − 1,i]")
+    lines.pointwise(f"X[t,λ,i] = {{x[t,i] if λ = 0; {scaled} otherwise}}", saved=2)
+
+
+def _as_large(y: str) -> str:
+    return f"{y}·r_X[t]/√max(mean_i({y}²), {LEAST})"
 
 
 def predict(lines: Lines, a: AltUp) -> None:
     """X → X′, every stream by what all were; the block computes the active one."""
-    lines.pointwise(f"x[t,i] = X[t,j,i], j = {a.active}")
+    lines.pointwise(f"x[t,i] = X[t,λ,i], λ = {a.active}")
     _router(lines, a)
-    lines.sum("c[t,j,k] = Σ_m ρ[t,m]·W_P[m,j,k]", saved=2, W_P="prediction")
-    lines.sum("X′[t,j,i] = Σ_k X[t,k,i]·c[t,j,k] + X[t,j,i]")
-    lines.pointwise(f"x[t,i] = X′[t,j,i], j = {a.active}", saved=2)
+    lines.sum("c_X[t,λ,φ] = Σ_δ ρ_X[t,δ]·W_P[δ,λ,φ]", saved=2, W_P="prediction")
+    lines.sum("X′[t,λ,i] = Σ_φ X[t,φ,i]·c_X[t,λ,φ] + X[t,λ,i]")
+    lines.pointwise(f"x[t,i] = X′[t,λ,i], λ = {a.active}", saved=2)
 
 
 def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
     """X′ → X, every stream by its share of what the block changed. `read_again`: a per-layer embedding follows."""
-    lines.pointwise(f"δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}", saved=2)
+    lines.pointwise(f"Δ_X[t,i] = x[t,i] − X′[t,λ,i], λ = {a.active}", saved=2)
     _router(lines, a)
-    lines.sum("c[t,j] = Σ_m ρ[t,m]·W_C[m,j] + 1", saved=2, W_C="correction")
-    lines.pointwise("X[t,j,i] = X′[t,j,i] + c[t,j]·δ[t,i]", saved=0 if read_again else 2)
+    lines.sum("c_X[t,λ] = Σ_δ ρ_X[t,δ]·W_XC[δ,λ] + 1", saved=2, W_XC="correction")
+    lines.pointwise("X[t,λ,i] = X′[t,λ,i] + c_X[t,λ]·Δ_X[t,i]", saved=0 if read_again else 2)
     if not read_again:
         return
     changed_later = a.active > 0  # the first stream is kept as it is with all that leave the block
-    lines.pointwise(f"x[t,i] = X[t,j,i], j = {a.active}", saved=2 if changed_later else 0)
+    lines.pointwise(f"x[t,i] = X[t,λ,i], λ = {a.active}", saved=2 if changed_later else 0)
     if a.scale:
         lines.pointwise("x[t,i] = s_A[i]·x[t,i]", saved=2, s_A="output_scale")
 
 
 def _router(lines: Lines, a: AltUp) -> None:
     """ρ: one number a stream, from the active one."""
-    norm_line(lines, a.norm, "ν[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
-    lines.sum("ρ[t,m] = Σ_i ν[t,i]·W_R[i,m]", saved=2, W_R=Mark("router", "router"))
-    lines.pointwise("ρ[t,m] = tanh(ρ[t,m]/d)", saved=2)
+    norm_line(lines, a.norm, "n_A[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
+    lines.sum("ρ_X[t,δ] = Σ_i n_A[t,i]·W_XR[i,δ]", saved=2, W_XR=Mark("router", "router"))
+    lines.pointwise("ρ_X[t,δ] = tanh(ρ_X[t,δ]/d)", saved=2)
 
 
 def merge(lines: Lines) -> None:
     """The mean of the first stream and of the others' projections, all of its size."""
-    lines.pointwise("r[t] = rms_i(X[t,j,i]), j = 0", Wanted())
-    lines.sum("Y[t,e,i] = Σ_b X[t,e,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")
-    mean = "x[t,i] = the mean of X[t,j,i], j = 0, and all Y[t,e,i]·r[t]/rms_i(Y[t,e,i])"
+    lines.pointwise("r_X[t] = rms_i(X[t,λ,i]), λ = 0", Wanted())
+    lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")
+    mean = f"x[t,i] = mean_λ({{X[t,λ,i] if λ = 0; {_as_large('Y[t,λ − 1,i]')} otherwise}})"
     lines.pointwise(mean, Wanted(), saved=2)

@@ -6,10 +6,13 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature, rotated
+import math
+
+from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature
 from gptcalc.equations.conditions import Chosen, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
+from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
 
 
@@ -38,35 +41,40 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
     if a.experts is not None:
         letters["e"] = symbols.index("n_experts", a.experts.n_experts, "experts", name, "ep")
-        letters["q"] = letters["e"]._replace(role="choices", shard=None)  # the router is everywhere
+        letters["η"] = letters["e"]._replace(role="choices", shard=None)  # the router is everywhere
         letters["j"] = symbols.index("top_k", a.experts.top_k, "chosen", name)
     if a.index is not None:
-        letters["x"] = symbols.index("d_index", a.index.d, "channels", name)
+        letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
+        letters["b"] = Index(f"⌈S/{a.index.block}⌉", 0, "entries", every=a.index.block)
+    letters |= pairs_scope(a.rope, a.d_head)
     if a.relative is not None:
-        letters["β"] = symbols.index("d_relative", a.relative.d, "channels", name)
+        letters["ϱ"] = symbols.index("d_relative", a.relative.d, "channels", name)
         letters["δ"] = symbols.index("extent", a.relative.extent, "distances", name)
     if a.kv_conv is not None:
         letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
     return letters
 
 
-def attention(lines: Lines, a: Attention, dropout: bool) -> None:
+def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bool) -> None:
     """n[t,i] → y[t,i]."""
     pairs = Pairs(a.window, a.chunk)
-    _queries(lines, a)
+    if rotation is not None:
+        rotation.frequencies(lines)
+    _queries(lines, a, rotation)
     if a.kv is None:
-        _keys_and_values(lines, a, pairs)
+        _keys_and_values(lines, a, rotation, pairs)
     else:
         _, kv = head_indices(a)
-        lines.read(f"K[{_ix('s', kv, 'a')}] = K of the last {a.kv.from_}")
-        lines.read(f"V[{_ix('s', kv, 'w')}] = V of the last {a.kv.from_}")
+        for name, letter in (("K", "a"), ("V", "w")):
+            where = _ix("s", kv, letter)
+            lines.read(f"{name}[{where}] = {name}_{a.kv.from_}[{where}]")
     if a.qk_norm is not None and a.qk_norm.at_read:
         _, kv = head_indices(a)
         keys = f"K[{_ix('s', kv, 'a')}]"
         _qk_norm(lines, a.qk_norm, "k", keys, kv)
     if a.index is not None:
-        _indexer(lines, a, a.index)
-        pairs = Pairs(top_k=a.index.top_k, block=a.index.block)
+        _indexer(lines, a, a.index, rotation)
+        pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
     if a.relative is not None:
         _relative(lines, a)
     _scores(lines, a, pairs, dropout)
@@ -77,7 +85,7 @@ def _ix(*letters: str) -> str:
     return ",".join(letter for letter in letters if letter)
 
 
-def _queries(lines: Lines, a: Attention) -> None:
+def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     q, _ = head_indices(a)
     here = _ix("t", q, "a")
     if a.q_rank is not None:
@@ -87,42 +95,44 @@ def _queries(lines: Lines, a: Attention) -> None:
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        lines.sum("ρ[t,q] = Σ_i n[t,i]·W_R[i,q]", saved=2, W_R=Mark("router", "router"))
-        lines.pointwise("π[t,q] = softmax_q(ρ[t,q]), the top_k kept")
-        lines.sum(f"p[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
-        lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = p[{_ix('t', 'e', q, 'a')}], e the j-th of E(t)")
+        lines.sum("ρ[t,η] = Σ_i n[t,i]·W_R[i,η]", saved=2, W_R=Mark("router", "router"))
+        lines.pointwise(f"R(t) = top_η({a.experts.top_k}, ρ[t,η])")
+        lines.pointwise("π[t,η] = softmax_{η | η ∈ R(t)}(ρ[t,η])")
+        lines.sum(f"q_E[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
+        lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = q_E[{_ix('t', 'e', q, 'a')}], e = element(R(t), j)")
     else:
         bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
         lines.sum(f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q="q", b_Q="q.bias")
     slot = "j" if a.experts is not None else ""
-    _position_and_norm(lines, a, "q", _ix("t", slot, q, "a"), q)
+    _position_and_norm(lines, a, rotation, "q", _ix("t", slot, q, "a"), q)
     if a.temperature is not None:
         whole = _ix("t", slot, q, "a")
         lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.temperature)}")
     if a.log_length is not None:
         whole = _ix("t", slot, q, "a")
-        lines.pointwise(f"q[{whole}] = q[{whole}]·max(1, ln(t)/ln({a.log_length}))")
+        lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.log_length}))/ln({a.log_length})")
 
 
 def _relative(lines: Lines, a: Attention) -> None:
     """What each query's bias is at each distance."""
     q, _ = head_indices(a)
-    states = f"r[{_ix('t', q, 'β')}]"
-    lines.sum(f"{states} = Σ_i n[t,i]·W_r[{_ix('i', q, 'β')}]", saved=2, W_r="relative.states")
+    states = f"q_P[{_ix('t', q, 'ϱ')}]"
+    lines.sum(f"{states} = Σ_i n[t,i]·W_P[{_ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
     if a.temperature is not None:
         lines.pointwise(f"{states} = {states}·{growth(a.temperature)}")
-    lines.sum(f"r̂[{_ix('t', q, 'δ')}] = Σ_β {states}·P[β,δ]", component="other", P="relative.profiles")
+    lines.sum(f"b_P[{_ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
 
 
 def growth(t: Temperature) -> str:
     """The factor of the query at position t."""
-    steps = f"(t + {t.shift})/{t.floor:g}"
+    steps = f"(t + {t.shift})/{number(t.floor)}" if t.shift else f"t/{number(t.floor)}"
+    scale = signed(t.scale)
     if t.form == "beyond":
-        return f"(1 + {t.scale:g}·ln(max(1, {steps})))"
-    return f"(1 + {steps})^{t.scale:g}" if t.form == "power" else f"(1 + {t.scale:g}·ln(1 + ⌊{steps}⌋))"
+        return f"(1 + {scale}·ln(max(1, {steps})))"
+    return f"(1 + {steps})^{scale}" if t.form == "power" else f"(1 + {scale}·ln(1 + ⌊{steps}⌋))"
 
 
-def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
+def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs) -> None:
     _, kv = head_indices(a)
     k, v = _ix("t", kv, "a"), _ix("t", kv, "w")
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
@@ -136,50 +146,59 @@ def _keys_and_values(lines: Lines, a: Attention, pairs: Pairs) -> None:
     if a.kv_conv is not None:
         convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
         convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)
-    if a.clip is not None:
-        for name, where in (("k", k), ("v", v)):
-            lines.pointwise(f"{name}[{where}] = clip({name}[{where}], ±{a.clip:g})", saved=2)
     if a.v_norm is not None:
         norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v", saved=2)
+    if a.clip is not None:
+        _clip(lines, f"v[{v}]", a.clip)
     if a.value_scale != 1.0:
-        lines.pointwise(f"v[{v}] = {a.value_scale:g}·v[{v}]")
-    _position_and_norm(lines, a, "k", k, kv)
+        lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
+    _position_and_norm(lines, a, rotation, "k", k, kv)
     lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", "keys", pairs)
     lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", "values", pairs)
 
 
-def _indexer(lines: Lines, a: Attention, index: BlockIndexer) -> None:
+def _clip(lines: Lines, what: str, limit: float) -> None:
+    lines.pointwise(f"{what} = clip({what}, −{number(limit)}, {number(limit)})", saved=2)
+
+
+def _choice(a: Attention) -> str:
+    """The blocks that the queries of a KV head attend to, as a set."""
+    _, kv = head_indices(a)
+    return f"J({_ix('t', kv)})"
+
+
+def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation | None) -> None:
     """Which blocks of keys the query heads of each KV head attend to."""
     _, kv = head_indices(a)
-    query, score = _ix("t", kv, "x"), _ix("t", "s", kv)
-    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'x')}]", saved=2, W_IQ="index.q")
-    norm_line(lines, index.norm, f"q_I[{query}]", f"q_I[{query}]", "x", "index.q_norm", name="_J", saved=2)
-    lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")
-    norm_line(lines, index.norm, "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
-    if a.rope is not None:
-        channels = rotated(a.rope, a.d_head)
-        part = "" if channels == index.d else f", {channels} of {index.d} channels"
-        lines.pointwise(f"q_I[{query}] = rotate(q_I[{query}], t{part})")
-        lines.pointwise(f"k_I[t,x] = rotate(k_I[t,x], t{part})")
-    lines.store("K_I[s,x] = k_I[s,x]", "index keys", Pairs())
-    lines.sum(f"ζ[{score}] = Σ_x q_I[{query}]·K_I[s,x]", Pairs())
-    newest = "its own block" if index.local == 1 else f"the {index.local} newest blocks"
-    blocks = f"the {index.top_k} blocks of {index.block} keys where ζ[{score}] is largest, {newest} among them"
-    lines.pointwise(f"top_{index.top_k}(t) = {blocks}", Pairs())
+    query, score = _ix("t", kv, "ι"), _ix("t", "s", kv)
+    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'ι')}]", saved=2, W_IQ="index.q")
+    norm_line(lines, index.norm, f"q_I[{query}]", f"q_I[{query}]", "ι", "index.q_norm", name="_J", saved=2)
+    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK="index.k")
+    norm_line(lines, index.norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
+    if rotation is not None:
+        rotation.turn(lines, f"q_I[{query}]", "ι")
+        rotation.turn(lines, "k_I[t,ι]", "ι")
+    lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
+    lines.sum(f"ζ[{score}] = Σ_ι q_I[{query}]·K_I[s,ι]", Pairs())
+    block = index.block
+    best = f"largest_{{s | ⌊s/{block}⌋ = b, s ≤ t}}(ζ[{score}])"
+    newest = f"⌊t/{block}⌋ − {index.local} < b ≤ ⌊t/{block}⌋"
+    lines.pointwise(f"I[{_ix('t', 'b', kv)}] = {{∞ if {newest}; {best} otherwise}}")
+    lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{_ix('t', 'b', kv)}])")
 
 
-def _position_and_norm(lines: Lines, a: Attention, name: str, where: str, heads: str) -> None:
-    """Clip, norm and rotate queries or keys, the norm before the rotation or after it."""
+def _position_and_norm(
+    lines: Lines, a: Attention, rotation: Rotation | None, name: str, where: str, heads: str
+) -> None:
+    """Norm, clip and rotate queries or keys, the norm before both or after the rotation."""
     whole = f"{name}[{where}]"
-    if a.clip is not None and name == "q":
-        lines.pointwise(f"{whole} = clip({whole}, ±{a.clip:g})", saved=2)
     norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
     if norm is not None and not norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
-    if a.rope is not None:
-        channels = rotated(a.rope, a.d_head)
-        part = "" if channels == a.d_head else f", {channels} of {a.d_head} channels"
-        lines.pointwise(f"{whole} = rotate({whole}, t{part})")
+    if a.clip is not None:
+        _clip(lines, whole, a.clip)
+    if rotation is not None:
+        rotation.turn(lines, whole, "a")
     if norm is not None and norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
 
@@ -196,23 +215,25 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     here = _ix("t", "s", slot, q)
     query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
     lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{_ix('s', kv, 'a')}]", pairs)
-    z = f"z[{here}]/√{a.d_head}" if a.scale is None else f"{a.scale:g}·z[{here}]"
+    z = f"z[{here}]/√{a.d_head}" if a.scale is None else f"{number(a.scale)}·z[{here}]"
     if a.softcap is not None:
-        lines.pointwise(f"z[{here}] = {a.softcap:g}·tanh({z}/{a.softcap:g})", pairs, saved=2)
+        cap = number(a.softcap)
+        lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)
         z = f"z[{here}]"
     if a.position == "alibi":
-        factor = "" if a.alibi_scale == 1.0 else f"{a.alibi_scale:g}·"
-        z = f"{z} − {factor}slope_h·(t − s)"
+        lines.pointwise(f"slope[{q}] = {_slope(a)}")
+        factor = "" if a.alibi_scale == 1.0 else f"{number(a.alibi_scale)}·"
+        z = f"{z} − {factor}slope[{q}]·(t − s)"
     if a.relative is not None:
-        extent = a.relative.extent
-        lines.pointwise(f"b[{here}] = r̂[{_ix('t', q, 'δ')}], δ = t − s; 0 where t − s ≥ {extent}", pairs)
+        near = f"t − s < {a.relative.extent}"
+        lines.pointwise(f"b[{here}] = {{b_P[{_ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
     if a.sinks:
         lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
         lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
     if dropout:
-        lines.pointwise(f"μ[{here}] = keep(t,s)", pairs, saved=1)
+        lines.pointwise(f"μ[{here}] = keep({here})", pairs, saved=1)
         lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
     lines.sum(f"o[{out}] = Σ_s α[{here}]·V[{_ix('s', kv, 'w')}]", pairs, saved=2)
     if a.out_norm is not None:
@@ -221,10 +242,20 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     if a.gate is not None:
         gate = out if a.gate == "full" else _ix("t", slot, q)
         weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
-        bias = plus(f"b_G[{q}]", a.gate_bias)
-        lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]{bias}", saved=2, W_G="gate", b_G="gate.bias")
+        bias = plus(f"b_OG[{q}]", a.gate_bias)
+        lines.sum(f"G_O[{gate}] = Σ_i n[t,i]·W_OG[{weight}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
         function = "σ" if a.gate_function == "sigmoid" else a.gate_function
-        lines.pointwise(f"o[{out}] = {function}(γ_o[{gate}])·o[{out}]", saved=2)
+        lines.pointwise(f"o[{out}] = {function}(G_O[{gate}])·o[{out}]", saved=2)
+
+
+def _slope(a: Attention) -> str:
+    """ALiBi's slope of a head: 2^(−8/n), 2^(−16/n), …; where n is no power of two, the rest are every other slope of
+    twice as many heads (arXiv:2108.12409)."""
+    q, _ = head_indices(a)
+    head = q if q == "h" else f"({a.n_heads // a.n_kv_heads}·g + r)"
+    n = 2 ** int(math.log2(a.n_heads))
+    first = f"2^(−8·({head} + 1)/{n})"
+    return first if n == a.n_heads else f"{{{first} if {head} < {n}; 2^(−4·(2·({head} − {n}) + 1)/{n}) otherwise}}"
 
 
 def _output(lines: Lines, a: Attention) -> None:
@@ -232,8 +263,8 @@ def _output(lines: Lines, a: Attention) -> None:
     bias = plus("b_O[i]", "out" in a.bias)
     if a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        u = f"u[{_ix('t', 'e', q, 'w')}]"
-        lines.pointwise(f"{u} = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j the place of e in E(t)", chosen, saved=2)
+        u = f"o_E[{_ix('t', 'e', q, 'w')}]"
+        lines.pointwise(f"{u} = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j = place(e, R(t))", chosen, saved=2)
         lines.sum(
             f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} {u}·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
             chosen, W_O=Mark("out", "out"), b_O="out.bias",
@@ -241,7 +272,5 @@ def _output(lines: Lines, a: Attention) -> None:
         return
     out = _ix("t", q, "w")
     lines.sum(
-        f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}",
-        W_O=Mark("out", "out"),
-        b_O="out.bias",
+        f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}", W_O=Mark("out", "out"), b_O="out.bias"
     )

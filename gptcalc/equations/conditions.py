@@ -48,6 +48,7 @@ class Pairs(Struct, frozen=True):
     chunk: int | None = None
     top_k: int | None = None
     block: int | None = None
+    chosen: str = "J(t)"  # the set that the choice is called by
     roles: ClassVar[tuple[Role, ...]] = ("new", "past")
     counts: ClassVar[str] = "pairs"
 
@@ -57,9 +58,9 @@ class Pairs(Struct, frozen=True):
         if self.chunk is not None:
             return f"s ≤ t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
         if self.block is not None:
-            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ top_{self.top_k}(t)"
+            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ {self.chosen}"
         if self.top_k is not None:
-            return f"s ≤ t, s ∈ top_{self.top_k}(t)"
+            return f"s ≤ t, s ∈ {self.chosen}"
         return "s ≤ t"
 
     def kept(self, context: int) -> int:
@@ -107,7 +108,7 @@ class Entries(Struct, frozen=True):
     counts: ClassVar[str] = "pairs"
 
     def __str__(self) -> str:
-        chosen = "" if self.top_k is None else f", χ ∈ top_{self.top_k}(t)"
+        chosen = "" if self.top_k is None else ", χ ∈ J(t)"
         return f"χ < ⌊(t + 1)/{self.every}⌋{chosen}"
 
     def kept(self, context: int) -> int:
@@ -134,7 +135,7 @@ class Completed(Struct, frozen=True):
     counts: ClassVar[str] = "entries"
 
     def __str__(self) -> str:
-        return f"entries of {self.every} tokens completed now"
+        return f"⌊(S − T)/{self.every}⌋ ≤ χ < ⌊S/{self.every}⌋"
 
     def count(self, work: Workload) -> int:
         return work.context // self.every - (work.context - work.new_tokens) // self.every
@@ -146,11 +147,11 @@ class Chosen(Struct, frozen=True):
     active: int
     total: int
     active_symbol: str = "top_k"
-    name: str = "E"
+    name: str = "R"
     roles: ClassVar[tuple[Role, ...]] = ("new", "experts")
 
     def __str__(self) -> str:
-        return f"e ∈ {self.name}(t), |{self.name}| = {self.active}"
+        return f"e ∈ {self.name}(t)"
 
     @property
     def counts(self) -> str:

@@ -32,10 +32,10 @@ How mixers without a growing cache are written:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -121,7 +121,7 @@ class Statement(NamedTuple):
 
 
 REFERENCE = re.compile(r"([^\W\d_][\w′̂]*)\[([^\]]*)\]")
-SUM = re.compile(r"Σ_(?:\{([^}]*)\}|(\w))")
+SUM = re.compile(r"Σ_(?:\{([^}|]*)[^}]*\}|(\w))")
 
 
 @lru_cache(maxsize=4096)
@@ -134,13 +134,31 @@ def parse(text: str) -> Statement:
     found = SUM.search(right_text)
     if found is None:
         return Statement(left, references, (), (), adds)
-    product = right_text[found.end() :].split(" + ")[0]
+    product = _before_sum(right_text[found.end() :])
     factors = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(product))
     return Statement(left, references, factors, _letters(found[1] or found[2] or ""), adds)
 
 
+def _before_sum(text: str) -> str:
+    """Up to the first + or − outside of brackets: what Σ reaches over."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and character in "+−," and at:
+            return text[:at]
+    return text
+
+
+#: an index is one small letter; what stands beside it in brackets (t − 3 + κ, d_nope + p) says how far it is moved
+LETTER = re.compile(r"(?<![\w′])[^\W\d_](?![\w′])")
+
+
 def _letters(text: str) -> tuple[str, ...]:
-    return tuple(letter for letter in text.split(",") if letter)
+    return tuple(letter for letter in LETTER.findall(text) if letter.islower())
+
+
+#: a number that a text has by name, or a list of them by an index
+Named: TypeAlias = float | tuple[float, ...]
 
 
 class Tensor(Struct, frozen=True, eq=False):
@@ -238,6 +256,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     stored: Stored | None = None  # store lines: what is kept …
     kept: Keep | None = None  # … and how much of it
     flash: int = 0  # bytes a row (the left side without the past) that fused attention keeps instead of the pairs
+    constants: Mapping[str, Named] = {}  # numbers that the text has by name: ε of a norm, divisors of frequencies
 
     @property
     def statement(self) -> Statement:
@@ -330,10 +349,10 @@ class Lines:
 
     def pointwise(
         self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", flash: int = 0,
-        **keys: str | Mark,
+        constants: Mapping[str, Named] | None = None, **keys: str | Mark,
     ) -> None:  # fmt: skip
         """A line without FLOPs."""
-        self._add("pointwise", text, condition, saved, component, keys, flash)
+        self._add("pointwise", text, condition, saved, component, keys, flash, constants)
 
     def store(self, text: str, stored: Stored, kept: Keep) -> None:
         """A line whose left side stays in the cache."""
@@ -357,14 +376,25 @@ class Lines:
         component: str,
         keys: dict[str, str | Mark],
         flash: int = 0,
+        constants: Mapping[str, Named] | None = None,
     ) -> None:
         where = component or self.component
         marks = {name: self.prefix.weight(mark, where) for name, mark in keys.items()}
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
-            condition=condition, saved=saved, flash=flash,
+            condition=condition, saved=saved, flash=flash, constants=constants or {},
         )  # fmt: skip
         self.lines.append(line)
+
+
+def number(value: float) -> str:
+    """A number as a line has it: all its digits, none that it doesn't need."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def signed(value: float) -> str:
+    """A number as a factor: a negative one in brackets."""
+    return number(value) if value >= 0 else f"(−{number(-value)})"
 
 
 def plus(bias: str, present: bool) -> str:

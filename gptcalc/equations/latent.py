@@ -7,12 +7,15 @@ to the output, and attends over the latent itself. Both use the same weights.
 
 from __future__ import annotations
 
+import math
+
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations.attention import growth
 from gptcalc.equations.conditions import Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
+from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
 
 
@@ -35,23 +38,28 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
     if a.index is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
-        letters["x"] = symbols.index("d_index", a.index.d, "channels", name)
-    return letters
+        letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
+    return letters | pairs_scope(a.rope, a.d_rope)
 
 
-def latent_attention(lines: Lines, a: LatentAttention, form: Form, cache: CacheForm, dropout: bool) -> None:
+def latent_attention(
+    lines: Lines, a: LatentAttention, rotation: Rotation | None, form: Form, cache: CacheForm, dropout: bool
+) -> None:
     """n[t,i] → y[t,i]."""
-    _queries(lines, a)
+    rotation = rotation if a.d_rope else None
+    if rotation is not None:
+        rotation.frequencies(lines)
+    _queries(lines, a, rotation)
     if a.kv is None:
-        _latents(lines, a)
+        _latents(lines, a, rotation)
     else:
-        lines.read(f"C[s,l] = C of the last {a.kv.from_}")
-        if a.d_rope:
-            lines.read(f"K_R[s,p] = K_R of the last {a.kv.from_}")
+        _shared_latents(lines, a, a.kv.from_, cache)
     pairs = Pairs()
     if a.index is not None:
-        if not a.index.shared:
-            _indexer(lines, a, a.index)
+        if a.index.shared:
+            lines.read("J(t) = J_before(t)")
+        else:
+            _indexer(lines, a.index, rotation)
         pairs = Pairs(top_k=a.index.top_k)
     if form == "expanded" or cache == "expanded":
         _expand(lines, a, cache)
@@ -63,13 +71,13 @@ def latent_attention(lines: Lines, a: LatentAttention, form: Form, cache: CacheF
         _attend_absorbed(lines, a, pairs, dropout)
     if a.gate is not None:
         gate, weight = ("t,h,w", "i,h,w") if a.gate == "full" else ("t,h", "i,h")
-        lines.sum(f"γ_o[{gate}] = Σ_i n[t,i]·W_G[{weight}]", saved=2, W_G="gate")
-        lines.pointwise(f"o[t,h,w] = σ(γ_o[{gate}])·o[t,h,w]", saved=2)
+        lines.sum(f"G_O[{gate}] = Σ_i n[t,i]·W_OG[{weight}]", saved=2, W_OG="gate")
+        lines.pointwise(f"o[t,h,w] = σ(G_O[{gate}])·o[t,h,w]", saved=2)
     bias = plus("b_O[i]", "out" in a.bias)
     lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
 
 
-def _queries(lines: Lines, a: LatentAttention) -> None:
+def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> None:
     up = plus("b_Q[h,b]", "q_b" in a.bias)
     if a.q_rank is None:
         lines.sum(f"q[t,h,b] = Σ_i n[t,i]·W_Q[i,h,b]{up}", saved=2, W_Q="q", b_Q="q.bias")
@@ -77,37 +85,48 @@ def _queries(lines: Lines, a: LatentAttention) -> None:
         down = plus("b_DQ[m]", "q_a" in a.bias)
         lines.sum(f"c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]{down}", saved=2, W_DQ="q_a", b_DQ="q_a.bias")
         norm_line(lines, a.latent_norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
-        if a.q_scale != 1.0:
-            lines.pointwise(f"c_Q[t,m] = {a.q_scale:g}·c_Q[t,m]")
         lines.sum(f"q[t,h,b] = Σ_m c_Q[t,m]·W_UQ[m,h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+    if a.q_scale != 1.0:
+        lines.pointwise(f"q[t,h,b] = {signed(a.q_scale)}·q[t,h,b]")
     if a.temperature is not None:
         lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth(a.temperature)}")
     if a.ssmax:
         growth_by_head = "(s_Q[h]·ln(t + 1) + b_S[h])"
         lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth_by_head}", saved=2, s_Q="ssmax.scale", b_S="ssmax.bias")
+    lines.pointwise("q_N[t,h,a] = q[t,h,a]")
     if not a.d_rope:
-        lines.pointwise("q_N[t,h,a] = q[t,h,b]")
         return
-    lines.pointwise("q_N[t,h,a] = the first channels of q[t,h,b]")
-    rotate = "rotate({}, t)" if a.position == "rope" else "{}"
-    lines.pointwise(f"q_R[t,h,p] = {rotate.format('the last channels of q[t,h,b]')}")
+    lines.pointwise(f"q_R[t,h,p] = q[t,h,{lines.scope['a'].symbol} + p]")
+    if rotation is not None:
+        rotation.turn(lines, "q_R[t,h,p]", "p")
 
 
-def _latents(lines: Lines, a: LatentAttention) -> None:
+def _latents(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> None:
     bias = "kv_a" in a.bias
-    lines.sum(f"c[t,l] = Σ_i n[t,i]·W_DKV[i,l]{plus('b_DKV[l]', bias)}", saved=2, W_DKV="kv_a", b_DKV="kv_a.bias")
-    norm_line(lines, a.latent_norm, "c[t,l]", "c[t,l]", "l", "kv_a_norm", name="_k", saved=2)
+    lines.sum(f"c_KV[t,l] = Σ_i n[t,i]·W_DKV[i,l]{plus('b_DKV[l]', bias)}", saved=2, W_DKV="kv_a", b_DKV="kv_a.bias")
+    norm_line(lines, a.latent_norm, "c_KV[t,l]", "c_KV[t,l]", "l", "kv_a_norm", name="_k", saved=2)
     if a.kv_scale != 1.0:
-        lines.pointwise(f"c[t,l] = {a.kv_scale:g}·c[t,l]")
+        lines.pointwise(f"c_KV[t,l] = {signed(a.kv_scale)}·c_KV[t,l]")
     if not a.d_rope:
         return
     lines.sum(f"k_R[t,p] = Σ_i n[t,i]·W_KR[i,p]{plus('b_KR[p]', bias)}", saved=2, W_KR="k_rope", b_KR="k_rope.bias")
-    if a.position == "rope":
-        lines.pointwise("k_R[t,p] = rotate(k_R[t,p], t)")
+    if rotation is not None:
+        rotation.turn(lines, "k_R[t,p]", "p")
+
+
+def _shared_latents(lines: Lines, a: LatentAttention, source: str, cache: CacheForm) -> None:
+    """The latents of an earlier sublayer: what it cached, or, where it caches keys and values, what it made of them."""
+    parts = [("C", "c_KV", "l"), *([("K_R", "k_R", "p")] if a.d_rope else [])]
+    for held, made, letter in parts:
+        if cache == "latent":
+            lines.read(f"{held}[s,{letter}] = {held}_{source}[s,{letter}]")
+            lines.pointwise(f"{made}[t,{letter}] = {held}[t,{letter}]")
+        else:
+            lines.pointwise(f"{made}[t,{letter}] = {made}_{source}[t,{letter}]")
 
 
 def _store_latent(lines: Lines, a: LatentAttention) -> None:
-    lines.store("C[s,l] = c[s,l]", "latent", Pairs())
+    lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())
     if a.d_rope:
         lines.store("K_R[s,p] = k_R[s,p]", "rotary key", Pairs())
 
@@ -115,12 +134,13 @@ def _store_latent(lines: Lines, a: LatentAttention) -> None:
 def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     """Keys and values of every head, from the latents of the new tokens."""
     bias = "kv_b" in a.bias
-    text = f"k_N[t,h,a] = Σ_l c[t,l]·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
+    text = f"k_N[t,h,a] = Σ_l c_KV[t,l]·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
     lines.sum(text, saved=2, W_UK="k_b", b_UK="k_b.bias")
-    text = f"v[t,h,w] = Σ_l c[t,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
+    text = f"v[t,h,w] = Σ_l c_KV[t,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
     lines.sum(text, saved=2, W_UV="v_b", b_UV="v_b.bias")
     if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
-        joined = "k_N[t,h,a] and k_R[t,p], one behind the other" if a.d_rope else "k_N[t,h,a]"
+        nope = lines.scope["a"].symbol
+        joined = f"{{k_N[t,h,b] if b < {nope}; k_R[t,b − {nope}] otherwise}}" if a.d_rope else "k_N[t,h,b]"
         lines.pointwise(f"k[t,h,b] = {joined}")
         lines.store("K[s,h,b] = k[s,h,b]", "keys", Pairs())
         lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs())
@@ -128,33 +148,36 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
         _store_latent(lines, a)
 
 
-def _indexer(lines: Lines, a: LatentAttention, index: Indexer) -> None:
+def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None) -> None:
     """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to."""
     if index.q_norm is None:
-        lines.sum("q_I[t,j,x] = Σ_m c_Q[t,m]·W_IQ[m,j,x]", saved=2, W_IQ="index.q")
+        lines.sum("q_I[t,j,ι] = Σ_m c_Q[t,m]·W_IQ[m,j,ι]", saved=2, W_IQ="index.q")
     else:
-        norm_line(lines, index.q_norm, "ν_I[t,i]", "n[t,i]", "i", "index.q_norm", name="_Q", saved=2)
-        lines.sum("q_I[t,j,x] = Σ_i ν_I[t,i]·W_IQ[i,j,x]", saved=2, W_IQ="index.q")
+        norm_line(lines, index.q_norm, "n_I[t,i]", "n[t,i]", "i", "index.q_norm", name="_Q", saved=2)
+        lines.sum("q_I[t,j,ι] = Σ_i n_I[t,i]·W_IQ[i,j,ι]", saved=2, W_IQ="index.q")
     if index.ssmax:
-        text = "q_I[t,j,x] = q_I[t,j,x]·(s_I[j]·ln(t + 1) + b_I[j])"
+        text = "q_I[t,j,ι] = q_I[t,j,ι]·(s_I[j]·ln(t + 1) + b_I[j])"
         lines.pointwise(text, saved=2, s_I="index.ssmax.scale", b_I="index.ssmax.bias")
-    lines.sum("k_I[t,x] = Σ_i n[t,i]·W_IK[i,x]", saved=2, W_IK="index.k")
-    norm_line(lines, index.k_norm, "k_I[t,x]", "k_I[t,x]", "x", "index.k_norm", name="_I", saved=2)
-    if a.position == "rope":
-        lines.pointwise("q_I[t,j,x] = rotate(q_I[t,j,x], t)")
-        lines.pointwise("k_I[t,x] = rotate(k_I[t,x], t)")
-    lines.store("K_I[s,x] = k_I[s,x]", "index keys", Pairs())
-    lines.sum("ω[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
-    lines.sum("ζ[t,s,j] = Σ_x q_I[t,j,x]·K_I[s,x]", Pairs())
+    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK="index.k")
+    norm_line(lines, index.k_norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
+    if rotation is not None:
+        rotation.turn(lines, "q_I[t,j,ι]", "ι", pairing=index.pairing)
+        rotation.turn(lines, "k_I[t,ι]", "ι", pairing=index.pairing)
+    lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
+    lines.sum("ω_I[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
+    lines.sum("ζ[t,s,j] = Σ_ι q_I[t,j,ι]·K_I[s,ι]", Pairs())
     lines.pointwise("ζ[t,s,j] = relu(ζ[t,s,j])", Pairs())
-    lines.sum("I[t,s] = Σ_j ω[t,j]·ζ[t,s,j]", Pairs())
+    lines.sum("I[t,s] = Σ_j ω_I[t,j]·ζ[t,s,j]", Pairs())
+    lines.pointwise(f"J(t) = top_{{s | s ≤ t}}({index.top_k}, I[t,s])")
 
 
 def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
-    z = f"z[t,s,h]/√{a.d_nope + a.d_rope}" if a.scale is None else f"{a.scale:g}·z[t,s,h]"
+    width = a.d_nope + a.d_rope
+    plain = a.score_scale == 1 / math.sqrt(width)
+    z = f"z[t,s,h]/√{width}" if plain else f"{number(a.score_scale)}·z[t,s,h]"
     lines.pointwise(f"α[t,s,h] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
     if dropout:
-        lines.pointwise("μ[t,s,h] = keep(t,s)", pairs, saved=1)
+        lines.pointwise("μ[t,s,h] = keep(t,s,h)", pairs, saved=1)
         lines.pointwise("α[t,s,h] = dropout(α[t,s,h], μ[t,s,h])", pairs, saved=2)
 
 

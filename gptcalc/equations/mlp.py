@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from gptcalc.architecture import ACTIVATIONS, ClampAt, Experts, Mlp, Norm
 from gptcalc.equations.conditions import Chosen, Condition
-from gptcalc.equations.language import Index, Lines, Mark, plus
+from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -19,108 +19,147 @@ def mlp_scope(m: Mlp, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 
 def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters of a mixture run over: e all experts, f an expert's width, k the shared experts' width."""
+    """What the index letters of a mixture run over: e all experts, f an expert's width, φ the shared experts' width."""
     name = m.section
     n_experts = symbols.index("n_experts", m.n_experts, "experts", name, "ep")
     width = symbols.index("d_expert", m.d_ff, "channels", name, "tp")
-    letters = {"i": d, "e": n_experts, "f": width, "q": n_experts._replace(role="choices", shard=None)}
+    letters = {"i": d, "e": n_experts, "f": width, "η": n_experts._replace(role="choices", shard=None)}
     if m.n_identity:
         choices = m.n_experts + m.n_identity
         symbols.index("n_identity", m.n_identity, "experts", name)
-        letters["q"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices, "choices")
+        letters["η"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices, "choices")
     if m.n_shared:
         if m.d_shared == m.n_shared * m.d_ff:
             n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
-            letters["k"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "channels", "tp")
+            letters["φ"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "channels", "tp")
         else:
-            letters["k"] = symbols.index("d_shared", m.d_shared, "channels", name, "tp")
+            letters["φ"] = symbols.index("d_shared", m.d_shared, "channels", name, "tp")
     if m.shared_sink:
         n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
-        letters["p"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared, "choices")
+        letters["ψ"] = letters["η"]
+        letters["η"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared, "choices")
     if m.d_latent is not None:
         letters["l"] = symbols.index("d_latent", m.d_latent, "channels", name)
+    if m.groups is not None:
+        letters["b"] = symbols.index("n_expert_groups", m.groups.n, "choices", name)
     return letters
 
 
-class Clamp(NamedTuple):
-    """How clamped values are written."""
+class Activation(NamedTuple):
+    """How the nonlinearity of a feed-forward layer is written, with its clamp."""
 
-    limit: float | None
-    at: ClampAt
+    name: str
+    limit: float | None = None
+    at: ClampAt = "input"
 
-    def both(self, value: str) -> str:
-        return value if self.limit is None else f"clip({value}, ±{self.limit:g})"
+    @property
+    def gated(self) -> bool:
+        return ACTIVATIONS[self.name].gated
 
-    def gate(self, function: str, value: str) -> str:
-        if self.limit is None:
-            return f"{function}({value})"
-        if self.at == "input":
-            return f"{function}(min({value}, {self.limit:g}))"
-        return f"min({function}({value}), {self.limit:g})"
+    def text(self, up: str, gate: str) -> str:
+        """H of U, or of G and U."""
+        function = ACTIVATIONS[self.name].function
+        if self.limit is not None:
+            limit = number(self.limit)
+            up = f"clip({up}, −{limit}, {limit})"
+            gate = f"min({gate}, {limit})" if self.at == "input" else gate
+        if function == "xielu":
+            below = f"(softplus(α_n[]) + 0.5)·(exp(min({up}, −1e-06)) − 1 − {up})"
+            return f"{{softplus(α_p[])·{up}² if {up} > 0; {below} otherwise}} + 0.5·{up}"
+        if function == "silu_oai":
+            return f"{gate}·σ(1.702·{gate})·({up} + 1)"
+        source = gate if self.gated else up
+        active = f"relu({source})²" if function == "relu2" else f"{function}({source})"
+        if not self.gated:
+            return active
+        if self.limit is not None and self.at == "output":
+            active = f"min({active}, {number(self.limit)})"
+        return f"{active}·{up}"
+
+
+class Names(NamedTuple):
+    """What the values and matrices of one feed-forward layer are called: shared experts' have an S behind."""
+
+    gate: str = "G"
+    up: str = "U"
+    hidden: str = "H"
+    w_gate: str = "W_G"
+    w_up: str = "W_U"
+    w_down: str = "W_D"
+    b_gate: str = "b_G"
+    b_up: str = "b_U"
+    b_down: str = "b_D"
+
+
+OWN = Names()
+SHARED = Names(*(f"{name}S" if "_" in name else f"{name}_S" for name in OWN))
 
 
 def mlp(lines: Lines, m: Mlp) -> None:
     """n[t,i] → y[t,i]."""
-    keys = {"gate": "gate", "up": "up", "down": "down"}
     norm = m.mid_norm
-    clamp = Clamp(m.clamp, m.clamp_at)
-    _feed_forward(lines, "f", "n[t,i]", m.activation, m.bias, keys, clamp=clamp, sparsity=m.sparsity)
-    if m.activation == "xielu":
-        lines.pointwise("xielu's slopes α_p[], α_n[]", α_p="alpha_p", α_n="alpha_n")
+    keys = {"gate": "gate", "up": "up"}
+    _feed_forward(
+        lines, "f", "n[t,i]", Activation(m.activation, m.clamp, m.clamp_at), m.bias, keys, sparsity=m.sparsity
+    )
     if norm is not None:
-        norm_line(lines, norm, "h[t,f]", "h[t,f]", "f", "mid_norm", name="_m", saved=2)
+        norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)
     bias = plus("b_D[i]", "down" in m.bias)
-    lines.sum(f"y[t,i] = Σ_f h[t,f]·W_D[f,i]{bias}", saved=2 * m.out_scale, W_D=Mark("down", "down"), b_D="down.bias")
+    lines.sum(f"y[t,i] = Σ_f H[t,f]·W_D[f,i]{bias}", saved=2 * m.out_scale, W_D=Mark("down", "down"), b_D="down.bias")
     if m.out_scale:
         lines.pointwise("y[t,i] = s_y[]·y[t,i]", s_y="out_scale")
 
 
 def _feed_forward(
-    lines: Lines, f: str, source: str, activation: str, bias: tuple[str, ...], keys: dict[str, str],
+    lines: Lines, f: str, source: str, activation: Activation, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
-    clamp: Clamp | None = None, sparsity: float = 0.0,
+    sparsity: float = 0.0, names: Names = OWN,
 ) -> None:  # fmt: skip
-    """Up to the activation: h = φ(u), or φ(g)·u with a gate. `expert` is "e," where each expert has its own.
+    """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own.
 
-    `kept` is false where h is weighted before it is multiplied: the backward pass makes it again from what is kept.
+    `kept` is false where H is weighted before it is multiplied: the backward pass makes it again from what is kept.
     """
-    function, gated = ACTIVATIONS[activation]
-    clamp = clamp or Clamp(None, "input")
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
-    marks: dict[str, Any] = {"W_U": keys["up"], "b_U": keys["up"] + ".bias"}
-    text = f"u[{here}] = Σ_{i} {source}·W_U[{expert}{i},{f}]{plus(f'b_U[{expert}{f}]', 'up' in bias)}"
-    if not gated:
+    up, gate = f"{names.up}[{here}]", f"{names.gate}[{here}]"
+
+    def project(to: str, matrix: str, offset: str, site: str) -> None:
+        text = f"{to} = Σ_{i} {source}·{matrix}[{expert}{i},{f}]{plus(f'{offset}[{expert}{f}]', site in bias)}"
+        marks: dict[str, Any] = {matrix: keys[site], offset: keys[site] + ".bias"}
         lines.sum(text, condition, 2, component, **marks)
-        lines.pointwise(f"h[{here}] = {function}({clamp.both(f'u[{here}]')})", condition, 2 * kept, component)
-        return
-    gate = f"g[{here}] = Σ_{i} {source}·W_G[{expert}{i},{f}]{plus(f'b_G[{expert}{f}]', 'gate' in bias)}"
-    lines.sum(gate, condition, 2, component, W_G=keys["gate"], b_G=keys["gate"] + ".bias")
-    if sparsity:
-        lines.pointwise(f"g[{here}] = max(g[{here}] − its {sparsity:g} quantile if normal, 0)", condition)
-    lines.sum(text, condition, 2, component, **marks)
-    gate, up = clamp.gate(function, f"g[{here}]"), clamp.both(f"u[{here}]")
-    lines.pointwise(f"h[{here}] = {gate}·{up}", condition, 2 * kept, component)
+
+    if activation.gated:
+        project(gate, names.w_gate, names.b_gate, "gate")
+        if sparsity:
+            cutoff = f"mean_{f}({gate}) − probit({number(sparsity)})·std_{f}({gate})"
+            lines.pointwise(f"{gate} = relu({gate} − {cutoff})", condition)
+    project(up, names.w_up, names.b_up, "up")
+    slopes: dict[str, Any] = {}
+    if activation.name == "xielu":
+        slopes = {"α_p": "alpha_p", "α_n": "alpha_n"}
+    text = f"{names.hidden}[{here}] = {activation.text(up, gate)}"
+    lines.pointwise(text, condition, 2 * kept, component, **slopes)
 
 
 def experts(lines: Lines, m: Experts) -> None:
     """n[t,i] → y[t,i]."""
     _router(lines, m)
-    chosen = Chosen(m.top_k, m.n_experts, "top_k")
+    chosen = Chosen(m.top_k, m.n_experts)
     source, width = "n[t,i]", "i"
     if m.d_latent is not None:
-        lines.sum("ν[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
-        source, width = "ν[t,l]", "l"
+        lines.sum("n_L[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
+        source, width = "n_L[t,l]", "l"
         if m.latent_norm is not None:
             norm_line(lines, m.latent_norm, source, source, "l", "latent_norm", name="_l", saved=2)
     if m.weight_at == "input":
-        lines.pointwise(f"a[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
-        source = f"a[t,e,{width}]"
+        lines.pointwise(f"n_E[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
+        source = f"n_E[t,e,{width}]"
     _expert_layers(lines, m, source, width, chosen)
     if m.d_latent is not None:
-        lines.sum("y[t,i] = Σ_l υ[t,l]·W_Y[l,i]", W_Y="latent_up")
+        lines.sum("y[t,i] = Σ_l y_L[t,l]·W_Y[l,i]", W_Y="latent_up")
     if m.n_identity:
-        lines.pointwise("y[t,i] = y[t,i] + Σ_e π[t,e]·n[t,i], e an identity")
+        identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
+        lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
     if m.out_bias:
         lines.pointwise("y[t,i] = y[t,i] + b_Y[i]", b_Y="out.bias")
     if m.n_shared:
@@ -128,50 +167,93 @@ def experts(lines: Lines, m: Experts) -> None:
 
 
 def _router(lines: Lines, m: Experts) -> None:
-    """π[t,e]: how much each chosen expert weighs; the router itself runs over all of them."""
+    """π[t,η]: how much each chosen expert weighs; the router itself runs over all of them."""
     router = "router"
     source = "n[t,i]"
     if m.router_scale:
-        lines.pointwise("ν_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]", None, 2, router, s_R="router_scale")
-        source = "ν_R[t,i]"
-    p = "p" if m.shared_sink else "q"
-    bias = plus(f"b_R[{p}]", "router" in m.bias)
-    matrix = Mark("router", "router")
-    lines.sum(f"ρ[t,{p}] = Σ_i {source}·W_R[i,{p}]{bias}", None, 2, router, W_R=matrix, b_R="router.bias")
+        eps = (m.norm or Norm()).eps
+        text = "n_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]/√d"
+        lines.pointwise(text, None, 2, router, constants={"ε": eps}, s_R="router_scale")
+        source = "n_R[t,i]"
+    bias = plus("b_R[η]", "router" in m.bias)
+    lines.sum(f"ρ[t,η] = Σ_i {source}·W_R[i,η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
     if m.router_logit_scale != 1.0:
-        lines.pointwise(f"ρ[t,{p}] = {m.router_logit_scale:g}·ρ[t,{p}]", component=router)
-    score = f"{m.router}_q(ρ[t,q])"
-    by = " + b_S[q]" if m.selection_bias else ""
-    where = f", {m.groups.top_k} of {m.groups.n} groups first" if m.groups is not None else ""
-    chosen = f"the {m.top_k} that a fixed table has for the token at t" if m.hash else ""
-    chosen = chosen or f"the {m.top_k} largest of {score}{by}{where}"
-    lines.pointwise(f"E(t) = {chosen}", component=router, b_S="selection_bias")
-    factor = "" if m.route_scale == 1.0 else f"{m.route_scale:g}·"
-    share = f"{score}/Σ_E" if m.normalize else score
-    if m.shared_sink:
-        share = f"{score}/Σ over E and the shared experts"
-    if m.learned_route_scale:
-        factor += "s_π[]·"
-    scales = "·s_E[q]" if m.router_scale else ""
-    lines.pointwise(f"π[t,q] = {factor}{share}{scales}", component=router, s_E="expert_scale", s_π="route_scale")
+        lines.pointwise(f"ρ[t,η] = {signed(m.router_logit_scale)}·ρ[t,η]", component=router)
+    if m.router_softcap is not None:
+        cap = number(m.router_softcap)
+        lines.pointwise(f"ρ[t,η] = {cap}·tanh(ρ[t,η]/{cap})", component=router)
+    _choose(lines, m)
+    _weigh(lines, m)
+
+
+#: what the choice goes by, and what the chosen ones weigh before they are divided by their sum
+SCORES = {
+    "softmax": "softmax_η(ρ[t,η])",
+    "sigmoid": "σ(ρ[t,η])",
+    "sqrtsoftplus": "√softplus(ρ[t,η])",
+}
+
+
+def _choose(lines: Lines, m: Experts) -> None:
+    """R(t): the experts of a token."""
+    if m.hash:
+        lines.pointwise(f"R(t) = listed_η({m.top_k}, token(t))", component="router")
+        return
+    one = "ψ" if m.shared_sink else "η"  # which runs over what may be chosen
+    score = SCORES.get(m.router, "ρ[t,η]").replace("η", one) + f" + b_S[{one}]" * m.selection_bias
+    over = one
+    if m.groups is not None and m.groups.n > 1:
+        members = (m.n_experts + m.n_identity) // m.groups.n
+        merit = "largest" if m.groups.score == "max" else "best_two"
+        text = f"B(t) = top_b({m.groups.top_k}, {merit}_{{{one} | ⌊{one}/{members}⌋ = b}}({score}))"
+        lines.pointwise(text, component="router", b_S="selection_bias")
+        over = f"{{{one} | ⌊{one}/{members}⌋ ∈ B(t)}}"
+    lines.pointwise(f"R(t) = top_{over}({m.top_k}, {score})", component="router", b_S="selection_bias")
+
+
+def _weigh(lines: Lines, m: Experts) -> None:
+    """π[t,η], of the chosen ones and of shared experts that the router weighs, too."""
+    router = "router"
+    among = f"η ≥ {m.n_experts}" if m.shared_sink else ""
+    match m.router:
+        case "topk_softmax":
+            share, divided = "softmax_{η | η ∈ R(t)}(ρ[t,η])", False
+        case "topk_sigmoid":
+            share, divided = "σ(ρ[t,η])", m.normalize
+        case "sparsemixer":  # one after the other, by a softmax over those left within a margin (arXiv:2409.12136)
+            margin = f"{number(2 * m.jitter)}·max(abs(ρ[t,e]), ρ[t,η])"
+            near = f"ρ[t,e] ≤ ρ[t,η], ρ[t,η] − ρ[t,e] ≤ {margin}"
+            share, divided = f"1/(Σ_{{e | {near}}} exp(ρ[t,e] − ρ[t,η]))", m.normalize
+        case _:
+            share, divided = SCORES[m.router], m.normalize
+    factor = "" if m.route_scale == 1.0 else f"{signed(m.route_scale)}·"
+    factor += "s_π[]·" * m.learned_route_scale
+    scales = "·s_E[η]" * m.router_scale
+    if divided:
+        lines.pointwise(f"π[t,η] = {share}", component=router)
+        total = "Σ_{η | η ∈ R(t)} π[t,η]" + (f" + Σ_{{η | {among}}} π[t,η]" if among else "")
+        lines.pointwise(f"Π[t] = {total}", component=router)
+        share = "π[t,η]/Π[t]"
+    text = f"π[t,η] = {factor}{share}{scales}"
+    lines.pointwise(text, component=router, s_E="expert_scale", s_π="route_scale")
 
 
 def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Chosen) -> None:
     i = width
     keys = {"gate": "gate", "up": "up"}
     weigh = "" if m.weight_at == "input" else "π[t,e]·"
-    clamp = Clamp(m.clamp, m.clamp_at)
+    activation = Activation(m.activation, m.clamp, m.clamp_at)
     normed = m.expert_norm is not None
-    _feed_forward(lines, "f", source, m.activation, m.bias, keys, "e,", chosen, kept=not weigh or normed, clamp=clamp)
+    _feed_forward(lines, "f", source, activation, m.bias, keys, "e,", chosen, kept=not weigh or normed)
     if m.expert_norm is not None:
         _normed_experts(lines, m, m.expert_norm, i, weigh, chosen)
         return
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     if weigh:
-        lines.pointwise("h[t,e,f] = π[t,e]·h[t,e,f]", chosen, saved=2)
-    target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
+        lines.pointwise("H[t,e,f] = π[t,e]·H[t,e,f]", chosen, saved=2)
+    target = "y_L[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.sum(
-        f"{target} = Σ_{{e,f}} h[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
+        f"{target} = Σ_{{e,f}} H[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
         chosen, 2 if m.d_latent is not None else 0, W_D=Mark("down", "down"), b_D="down.bias",
     )  # fmt: skip
 
@@ -179,10 +261,10 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
 def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, chosen: Chosen) -> None:
     """Each expert's output normed, then weighted and summed."""
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
-    each = f"φ[t,e,{i}]"
-    lines.sum(f"{each} = Σ_f h[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D=Mark("down", "down"), b_D="down.bias")
+    each = f"y_E[t,e,{i}]"
+    lines.sum(f"{each} = Σ_f H[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D=Mark("down", "down"), b_D="down.bias")
     norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
-    target = "υ[t,l]" if m.d_latent is not None else "y[t,i]"
+    target = "y_L[t,l]" if m.d_latent is not None else "y[t,i]"
     lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.d_latent is not None else 0)
 
 
@@ -191,19 +273,16 @@ def _shared(lines: Lines, m: Experts) -> None:
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    clamp = Clamp(m.shared_clamp or m.clamp, m.clamp_at)
-    _feed_forward(lines, "k", "n[t,i]", m.activation, bias, keys, component=name, clamp=clamp, kept=not m.shared_sink)
+    activation = Activation(m.activation, m.shared_clamp or m.clamp, m.clamp_at)
+    kept = not m.shared_sink
+    _feed_forward(lines, "φ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
     if m.shared_sink:
-        lines.pointwise("h[t,k] = h[t,k], each expert's part times its weight", None, 2, name)
-    out = plus("b_D[i]", bool(bias))
-    lines.sum(
-        f"y_S[t,i] = Σ_k h[t,k]·W_D[k,i]{out}",
-        None,
-        2 * m.shared_gate,
-        name,
-        W_D=Mark("shared.down", "down"),
-        b_D="shared.down.bias",
-    )
+        width = m.d_shared // m.n_shared
+        share = f"π[t,{m.n_experts} + ⌊φ/{width}⌋]"
+        lines.pointwise(f"H_S[t,φ] = {share}·H_S[t,φ]", None, 2, name)
+    out = plus("b_DS[i]", bool(bias))
+    text = f"y_S[t,i] = Σ_φ H_S[t,φ]·W_DS[φ,i]{out}"
+    lines.sum(text, None, 2 * m.shared_gate, name, W_DS=Mark("shared.down", "down"), b_DS="shared.down.bias")
     if m.shared_gate:
         lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")
         lines.pointwise("y_S[t,i] = σ(γ_S[t])·y_S[t,i]", component=name)

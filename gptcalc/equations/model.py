@@ -20,6 +20,7 @@ from gptcalc.architecture import (
     Mixer,
     Mlp,
     Part,
+    Rope,
     Streams,
     Sublayer,
     sublayers,
@@ -27,8 +28,19 @@ from gptcalc.architecture import (
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
 from gptcalc.equations.conditions import Wanted, Workload
-from gptcalc.equations.language import Index, Line, Lines, Mark, Prefix, plus
-from gptcalc.equations.norms import OF_OUTPUT, convolution_scope, drop, enter, leave, norm_line, summed
+from gptcalc.equations.language import Index, Line, Lines, Mark, Prefix, number, plus, signed
+from gptcalc.equations.norms import (
+    FIRST_SUM,
+    NEXT_SUM,
+    OF_OUTPUT,
+    convolution_scope,
+    drop,
+    enter,
+    leave,
+    norm_line,
+    summed,
+)
+from gptcalc.equations.rope import Rotation
 from gptcalc.equations.symbols import Symbols
 
 COMPONENT: dict[type[Mixer], str] = {
@@ -134,7 +146,7 @@ class _Model:
     def widths(self) -> tuple[str, Index]:
         """The index letter of the token table's columns, and what it runs over."""
         width = self.model.embedding.width
-        return ("i", self.d) if width == self.d.size else ("k", self.symbols.index("d_embed", width, "channels"))
+        return ("i", self.d) if width == self.d.size else ("ϱ", self.symbols.index("d_embed", width, "channels"))
 
     def embedding(self) -> list[Line]:
         e = self.model.embedding
@@ -145,19 +157,23 @@ class _Model:
             extra = e.rows - self.model.c
             scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows, "positions")
         lines = self.lines("embedding", "embedding", scope)
-        scale = "" if e.scale == 1.0 else f"{e.scale:g}·"
+        scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
         whole = 2 if self.model.altup is None and self.model.streams is None else 0  # else kept as one of the streams
         first = 0 if e.position == "learned" else whole  # with a position added, only the sum is needed again
         if letter == "i":
-            lines.pointwise(f"x[t,i] = {scale}E[u,i], u the token at t", saved=first, E=Mark("token", "tokens"))
+            lines.pointwise(f"x[t,i] = {scale}E[u,i], u = token(t)", saved=first, E=Mark("token", "tokens"))
         else:
-            lines.pointwise("ε[t,k] = E[u,k], u the token at t", saved=2, E=Mark("token", "tokens"))
-            lines.sum("x[t,i] = Σ_k ε[t,k]·W_E[k,i]", None, first, "other", W_E="projection")
+            lines.pointwise("x_E[t,ϱ] = E[u,ϱ], u = token(t)", saved=2, E=Mark("token", "tokens"))
+            lines.sum("x[t,i] = Σ_ϱ x_E[t,ϱ]·W_E[ϱ,i]", None, 0 if scale else first, "other", W_E="projection")
+            if scale:
+                lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=first)
         if e.position == "learned":
             row = f"t + {e.offset}" if e.offset else "t"
             lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=whole, P=Mark("position", "positions"))
         elif e.position == "sinusoidal":
-            lines.pointwise("x[t,i] = x[t,i] + sin/cos(t)")
+            position = f"t + {e.offset}" if e.offset else "t"
+            angle = f"({position})/10000^(2·⌊i/2⌋/d)"
+            lines.pointwise(f"x[t,i] = x[t,i] + {{sin({angle}) if i = 2·⌊i/2⌋; cos({angle}) otherwise}}")
         if e.norm is not None:
             norm_line(lines.under("norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=whole)
         if self.model.dropout is not None and self.model.dropout.residual:
@@ -167,7 +183,11 @@ class _Model:
         if self.model.learned_frequencies:
             lines.scope["ϕ"] = self.symbols.index("n_frequencies", self.model.learned_frequencies, "frequencies")
             rotation = lines.under("other", "rope")
-            rotation.pointwise("ω[ϕ] = exp(α_F[ϕ])·ω[ϕ], the frequencies of rotations", α_F="alpha")
+            rotation.pointwise("f_ω[ϕ] = exp(α_F[ϕ])", α_F="alpha")
+        if self.model.averaged_residuals:
+            lines.pointwise(FIRST_SUM)
+        if self.model.mtp is not None:
+            lines.pointwise("x_0[t,i] = x[t,i]")
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
             altup.spread(streams)
@@ -198,16 +218,16 @@ class _Model:
         assert ple is not None
         width = self.symbols.index("d_ple", ple.d, "channels")
         lines.scope |= {
-            "λ": self.symbols.index("v_ple", ple.v, "vocabulary", shard="vocab"),
+            "b": self.symbols.index("v_ple", ple.v, "vocabulary", shard="vocab"),
             "p": width,
-            "n": self.symbols.index("n_layers", self.model.n_layers, "layers"),
+            "ς": self.symbols.index("n_layers", self.model.n_layers, "layers"),
         }
         other = lines.under("other", "ple")
-        beyond = " (0 beyond the table)" if ple.v < self.model.v else ""
-        other.pointwise(f"e[t,n,p] = √{ple.d}·E_L[λ,n,p], λ the token at t{beyond}", E_L=Mark("token", "tokens"))
-        other.sum("r[t,n,p] = Σ_i x[t,i]·W_L[i,n,p]", saved=2, W_L=Mark("projection", "slices"))
-        norm_line(other, ple.norm, "r[t,n,p]", "r[t,n,p]/√d", "p", "norm", name="_L")
-        other.pointwise("e[t,n,p] = (e[t,n,p] + r[t,n,p])/√2", saved=2)
+        row = f"{{token(t) if token(t) < {ple.v}; 0 otherwise}}" if ple.v < self.model.v else "token(t)"
+        other.pointwise(f"x_L[t,ς,p] = √{ple.d}·E_L[b,ς,p], b = {row}", E_L=Mark("token", "tokens"))
+        other.sum("r_L[t,ς,p] = Σ_i x[t,i]·W_LP[i,ς,p]", saved=2, W_LP=Mark("projection", "slices"))
+        norm_line(other, ple.norm, "r_L[t,ς,p]", "r_L[t,ς,p]/√d", "p", "norm", name="_P")
+        other.pointwise("x_L[t,ς,p] = (x_L[t,ς,p] + r_L[t,ς,p])/√2", saved=2)
 
     def output(self) -> list[Line]:
         head = self.model.head
@@ -222,22 +242,23 @@ class _Model:
         else:
             lines.pointwise("n[t,i] = x[t,i]")
         source = "n[t,i]"
-        if letter == "k":
-            lines.sum("ν[t,k] = Σ_i n[t,i]·W_H[i,k]", Wanted(), 2, "other", W_H="head.projection")
-            source = "ν[t,k]"
-        bias = plus("b_U[u]", head.bias)
+        if letter != "i":
+            lines.sum(f"n_E[t,{letter}] = Σ_i n[t,i]·W_H[i,{letter}]", Wanted(), 2, "other", W_H="head.projection")
+            source = f"n_E[t,{letter}]"
+        bias = plus("b_voc[u]", head.bias)
         if head.tying:
             table = Mark("embedding.token", "tokens", "embedding", tied=True)  # the same weight on a second line
-            text = f"y[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
-            lines.sum(text, Wanted(), saved=4, E=table, b_U="head.bias")
+            text = f"logits[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
+            lines.sum(text, Wanted(), saved=4, E=table, b_voc="head.bias")
         else:
-            text = f"y[t,u] = Σ_{letter} {source}·W_U[{letter},u]{bias}"
-            lines.sum(text, Wanted(), saved=4, W_U=Mark("head.weight", "logits"), b_U="head.bias")
+            text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
+            lines.sum(text, Wanted(), saved=4, W_voc=Mark("head.weight", "logits"), b_voc="head.bias")
         if head.scale != 1.0:
-            lines.pointwise(f"y[t,u] = {head.scale:g}·y[t,u]", Wanted())
+            lines.pointwise(f"logits[t,u] = {signed(head.scale)}·logits[t,u]", Wanted())
         if head.softcap is not None:
-            lines.pointwise(f"y[t,u] = {head.softcap:g}·tanh(y[t,u]/{head.softcap:g})", Wanted())
-        lines.pointwise("p[t,u] = softmax_u(y[t,u])", Wanted())
+            cap = number(head.softcap)
+            lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", Wanted())
+        lines.pointwise("prob[t,u] = softmax_u(logits[t,u])", Wanted())
         return [*self.streams_end(), *lines.lines]
 
     # layers
@@ -266,17 +287,20 @@ class _Model:
         if ple is not None:
             scope = {"p": self.symbols.index("d_ple", ple.d, "channels"), **streams}
             part = self.lines("ple", "other", scope)
-            part.sum("g[t,p] = Σ_i x[t,i]·W_P[i,p]", saved=2, W_P="gate")
-            part.pointwise("g[t,p] = gelu_tanh(g[t,p])·e[t,p], this layer's slice of e", saved=2)
-            part.sum("y[t,i] = Σ_p g[t,p]·W_Y[p,i]", saved=2, W_Y="out")
-            norm_line(part, ple.norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="_P")
-            stream, which = ("X[t,j,i]", ", j ≠ 0") if several else ("x[t,i]", "")
-            part.pointwise(f"{stream} = {stream} + y[t,i]{which}", saved=2)
+            part.sum("G_L[t,p] = Σ_i x[t,i]·W_LG[i,p]", saved=2, W_LG="gate")
+            active = mlp.Activation(ple.activation).text("G_L[t,p]", "G_L[t,p]")
+            part.pointwise(f"G_L[t,p] = {active}·x_L[t,layer,p]", saved=2)
+            part.sum("y[t,i] = Σ_p G_L[t,p]·W_LY[p,i]", saved=2, W_LY="out")
+            norm_line(part, ple.norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="_Y")
+            if several:
+                part.pointwise("X[t,λ,i] = X[t,λ,i] + {0 if λ = 0; y[t,i] otherwise}", saved=2)
+            else:
+                part.pointwise("x[t,i] = x[t,i] + y[t,i]", saved=2)
             lines += part.lines
         if self.model.layer_scalar:
             scalar = self.lines("", "other", {**streams, **self.streams_scope()})
-            stream = "X[t,j,i]" if several else "x[t,i]" if self.model.streams is None else "X[t,n,i]"
-            scalar.pointwise(f"{stream} = λ_x[]·{stream}", saved=2, λ_x="layer_scalar")
+            stream = "X[t,λ,i]" if several or self.model.streams is not None else "x[t,i]"
+            scalar.pointwise(f"{stream} = s_x[]·{stream}", saved=2, s_x="layer_scalar")
             lines += scalar.lines
         return lines
 
@@ -284,17 +308,21 @@ class _Model:
         dropout = self.model.dropout is not None and self.model.dropout.attention
         match mixer:
             case Attention():
-                attention.attention(lines, mixer, dropout)
+                attention.attention(lines, mixer, self.rotation(mixer.rope, mixer.d_head), dropout)
             case LatentAttention():
-                latent.latent_attention(lines, mixer, self.form, self.cache, dropout)
+                rotation = self.rotation(mixer.rope, mixer.d_rope)
+                latent.latent_attention(lines, mixer, rotation, self.form, self.cache, dropout)
             case CompressedAttention():
-                compressed.compressed_attention(lines, mixer, dropout)
+                compressed.compressed_attention(lines, mixer, self.rotation(mixer.rope, mixer.d_head), dropout)
             case Mlp():
                 mlp.mlp(lines, mixer)
             case Experts():
                 mlp.experts(lines, mixer)
             case _ as never:
                 assert_never(never)
+
+    def rotation(self, rope: Rope | None, width: int) -> Rotation | None:
+        return Rotation(rope, width, self.model.c, bool(self.model.learned_frequencies)) if rope is not None else None
 
     def scope(self, mixer: Mixer) -> dict[str, Index]:
         match mixer:
@@ -315,21 +343,22 @@ class _Model:
 
     def mtp(self, mtp: MTP) -> list[Line]:
         """DeepSeek-V3 (arXiv:2412.19437, §2.2): the last hidden state and the next token's embedding, joined."""
-        scope = {"k": self.symbols.derived("2·d", 2 * self.d.size, "channels")}
+        d, streams = self.d.size, self.model.streams is not None
+        scope = {"κ": self.symbols.derived("2·d", 2 * d, "channels"), **self.streams_scope()}
         lines = self.lines("", "mtp", scope)
         norm = mtp.norm
-        norm_line(lines, norm, "ε[t,i]", "E[t,i]", "i", "embedding_norm", name="_e", saved=2)
-        norm_line(lines, norm, "η[t,i]", "x[t,i]", "i", "hidden_norm", name="_h")
-        lines.pointwise("c[t,k] = ε[t,i] and η[t,i], one behind the other", saved=2)
-        lines.sum("x[t,i] = Σ_k c[t,k]·W_M[k,i]", saved=2, W_M="projection")
-        if self.model.streams is not None:
-            lines.pointwise("X[t,n,i] = x[t,i], of each stream", saved=2)
-            lines.scope |= self.streams_scope()
+        x, h, here = ("X[t,λ,i]", "n_H[t,λ,i]", "t,λ") if streams else ("x[t,i]", "n_H[t,i]", "t")
+        norm_line(lines, norm, "n_E[t,i]", "x_0[t + module + 1,i]", "i", "embedding_norm", name="_e", saved=2)
+        norm_line(lines, norm, h, x, "i", "hidden_norm", name="_h")
+        lines.pointwise(f"x_M[{here},κ] = {{n_E[t,κ] if κ < {d}; n_H[{here},κ − {d}] otherwise}}", saved=2)
+        lines.sum(f"{x} = Σ_κ x_M[{here},κ]·W_M[κ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
         _Prefixes(self, out).parts(mtp.block)
         out.extend(self.streams_end())
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
+        if not streams:
+            last.pointwise("x[t,i] = n[t,i]")
         return out + last.lines
 
 
@@ -377,25 +406,46 @@ class _Prefixes:
         if part.norm is not None:
             norm_line(shared, part.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
         self.out.extend(shared.lines)
-        for unit in part.units:
+        shares = [f"Δ{'′' * number}" for number in range(len(part.units))]
+        for unit, share in zip(part.units, shares, strict=True):
             if isinstance(unit, Block):
-                self.parts(unit, given)
+                self.nested(unit, given, share)
             else:
-                self.sublayer(unit, "Δ", given)
+                self.sublayer(unit, share, given)
         end = self.model.lines(shared.prefix, "norm")
+        whole = " + ".join(f"{share}[t,i]" for share in shares)
         if part.out_norm is not None:
-            end.pointwise("Δ[t,i] = the sum of the parallel outputs")
+            end.pointwise(f"Δ[t,i] = {whole}")
             if part.scale != 1.0:
-                end.pointwise(f"Δ[t,i] = {part.scale:g}·Δ[t,i]")
+                end.pointwise(f"Δ[t,i] = {signed(part.scale)}·Δ[t,i]")
             norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
-        scale = "" if part.scale == 1.0 or part.out_norm is not None else f"{part.scale:g}·"
-        end.pointwise(summed(f"{scale}the parallel outputs", self.model.model.averaged_residuals), saved=2)
+            whole = "Δ[t,i]"
+        elif part.scale != 1.0:
+            whole = f"{signed(part.scale)}·({whole})"
+        averaged = self.model.model.averaged_residuals
+        if averaged:
+            end.pointwise(NEXT_SUM)
+            whole = f"({whole})" if len(shares) > 1 else whole
+        end.pointwise(summed(whole, averaged), saved=2)
         self.out.extend(end.lines)
+
+    def nested(self, block: Block, given: bool, share: str) -> None:
+        """What a block in parallel with others adds: the stream behind it less the one before it, which goes on."""
+        kept = ("x", "n") if given else ("x",)
+        before, behind = self.model.lines("", "norm"), self.model.lines("", "norm")
+        for name in kept:
+            before.pointwise(f"{name}_P[t,i] = {name}[t,i]")
+        self.out.extend(before.lines)
+        self.parts(block, given)
+        behind.pointwise(f"{share}[t,i] = x[t,i] − x_P[t,i]")
+        for name in kept:
+            behind.pointwise(f"{name}[t,i] = {name}_P[t,i]")
+        self.out.extend(behind.lines)
 
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
         scope = self.model.scope(mixer)
         if mixer.laurel is not None:
-            scope["c"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, "channels", mixer.section)
+            scope["ϱ"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, "channels", mixer.section)
         if mixer.conv is not None:
             scope |= convolution_scope(mixer.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from gptcalc.architecture import LowRankResidual, Norm, ResidualGate, Sublayer
 from gptcalc.equations.conditions import Condition, Constant
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index, Lines, number, signed
 from gptcalc.equations.symbols import Symbols
 
 
@@ -31,11 +31,12 @@ def norm_line(
         factor = f"·(1 + {gamma}[{weight}])" if norm.offset else f"·{gamma}[{weight}]"
         keys[gamma] = f"{key}.weight"
     inside, outside = (factor, "") if norm.weight_at == "input" else ("", factor)
-    text = f"{target} = {norm.kind}_{over[-1]}({source}{inside}){outside}"
+    letters = f"{{{over}}}" if "," in over else over
+    text = f"{target} = {norm.kind}_{letters}({source}{inside}){outside}"
     if norm.bias:
         text += f" + {beta}[{weight}]"
         keys[beta] = f"{key}.bias"
-    lines.pointwise(text, condition, saved=saved, **keys)
+    lines.pointwise(text, condition, saved=saved, constants={"ε": norm.eps}, **keys)
 
 
 def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
@@ -62,29 +63,35 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
         norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
-    scale = "" if sublayer.residual_scale == 1.0 else f"{sublayer.residual_scale:g}·"
+    scale = "" if sublayer.residual_scale == 1.0 else f"{signed(sublayer.residual_scale)}·"
     if sublayer.residual_gate is not None:
         _mix(lines.under("other"), sublayer.residual_gate, scale)
         return
     y = f"{scale}y[t,i]"
+    if target == "x" and averaged and sublayer.laurel is None:
+        lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
     if sublayer.laurel is not None:
         _low_rank(lines.under("other"), sublayer.laurel)
-        text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + l[t,i])/√2"
+        text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
     lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
         norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
 
 
+#: N counts the summands of the stream where all of them weigh the same
+FIRST_SUM, NEXT_SUM = "N[] = 1", "N[] = N[] + 1"
+
+
 def summed(y: str, averaged: bool) -> str:
     """The stream with one more summand."""
-    return f"x[t,i] = √(1 − 1/k)·x[t,i] + √(1/k)·{y}, the k-th sum" if averaged else f"x[t,i] = x[t,i] + {y}"
+    return f"x[t,i] = √(1 − 1/N[])·x[t,i] + √(1/N[])·{y}" if averaged else f"x[t,i] = x[t,i] + {y}"
 
 
 #: the letters of a convolution: the tokens that it reads, those of them that stay in the cache
 ConvolutionLetters: TypeAlias = tuple[str, str]
 OF_KEYS: ConvolutionLetters = ("κ", "ϰ")
-OF_OUTPUT: ConvolutionLetters = ("ν", "ξ")
+OF_OUTPUT: ConvolutionLetters = ("ϑ", "ς")
 
 
 def convolve(
@@ -93,11 +100,12 @@ def convolve(
     """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`)."""
     token, before = letters
     y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
-    lines.pointwise(f"{near} = {name} at t − {kernel - 1} + {token}, 0 before the first token")
-    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·W_C[{token},{rest}]"
-    lines.sum(text, component="other", W_C=key)
+    weight = f"W_C{name}"
+    lines.pointwise(f"{near} = {name}[t − {kernel - 1} + {token},{rest}]")
+    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]"
+    lines.sum(text, component="other", **{weight: key})  # type: ignore[arg-type]
+    lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel - 1} + {before},{rest}]", "convolution", Constant())
     lines.pointwise(f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
-    lines.store(f"R_{name}[{before},{rest}] = the last {kernel - 1} tokens' {name}", "convolution", Constant())
 
 
 def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:
@@ -109,19 +117,19 @@ def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: Conv
 
 def drop(lines: Lines, what: str) -> None:
     """Dropout: the mask is kept, one byte an element."""
-    lines.pointwise("m[t,i] = keep(t,i)", saved=1)
-    lines.pointwise(f"{what} = dropout({what}, m[t,i])")
+    lines.pointwise("μ_x[t,i] = keep(t,i)", saved=1)
+    lines.pointwise(f"{what} = dropout({what}, μ_x[t,i])")
 
 
 def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
     """The stream and the output, mixed with weights whose squares sum to 1."""
-    lines.pointwise(f"β_x[i] = σ(w_x[i]/{gate.temperature:g})", w_x="residual_gate")
-    lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {gate.eps:g})")
+    lines.pointwise(f"β_x[i] = σ(w_x[i]/{number(gate.temperature)})", w_x="residual_gate")
+    lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {number(gate.eps)})")
     lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
 
 
 def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
     """l: what the sublayer read, through a bottleneck and normed."""
-    lines.sum("ℓ[t,c] = Σ_i n[t,i]·A_L[i,c]", saved=2, A_L="laurel.left")
-    lines.sum("l[t,i] = Σ_c ℓ[t,c]·B_L[c,i]", saved=2, B_L="laurel.right")
-    norm_line(lines, residual.norm, "l[t,i]", "l[t,i]", "i", "laurel.norm", name="_l")
+    lines.sum("ℓ[t,ϱ] = Σ_i n[t,i]·A_L[i,ϱ]", saved=2, A_L="laurel.left")
+    lines.sum("y_L[t,i] = Σ_ϱ ℓ[t,ϱ]·B_L[ϱ,i]", saved=2, B_L="laurel.right")
+    norm_line(lines, residual.norm, "y_L[t,i]", "y_L[t,i]", "i", "laurel.norm", name="_L")

@@ -23,7 +23,7 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
     match spec.kind:
         case "layernorm":
             x = x - x.mean(axis=-1, keepdims=True)
-        case "rmsnorm" | "l2":
+        case "rmsnorm":
             pass
         case _:
             assert_never(spec.kind)

@@ -80,8 +80,8 @@ FIGURES: dict[str, tuple[Callable[[], int], int]] = {
 #: the error, the module, what is written, what the mutant writes, and a figure that must notice
 MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("the mask of a residual forgotten", "equations.norms", "keep(t,i)\", saved=1", "keep(t,i)\"", "closed form"),
-    ("the mask of scores in 16 bits", "equations.attention", "keep(t,s)\", pairs, saved=1",
-     "keep(t,s)\", pairs, saved=2", "closed form"),
+    ("the mask of scores in 16 bits", "equations.attention", "keep({here})\", pairs, saved=1",
+     "keep({here})\", pairs, saved=2", "closed form"),
     ("a product's input not kept", "equations.norms", "\"i\", \"norm\", saved=2", "\"i\", \"norm\"", "closed form"),
     ("scores as many as the mask allows", "saved", "(work.context if line.is_of_pairs(what)",
      "((work.context + 1) // 2 if line.is_of_pairs(what)", "closed form"),

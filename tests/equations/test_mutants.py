@@ -204,11 +204,11 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "return work.new_tokens * self.total",
         "mixtral-8x7b full at 256",
     ),
-    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,{p}] ', 'lines.pointwise(f"ρ[t,{p}] ', "mixtral-8x7b full at 256"),
+    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,η] ', 'lines.pointwise(f"ρ[t,η] ', "mixtral-8x7b full at 256"),
     ("router bias left out", "equations.mlp", '"router" in m.bias', "False", "gpt-oss-20b total"),
-    ("selection bias left out", "equations.mlp", "if m.selection_bias", "if False", "deepseek-v3 total"),
+    ("selection bias left out", "equations.mlp", "* m.selection_bias", "* False", "deepseek-v3 total"),
     ("expert biases left out", "equations.mlp", '"down" in m.bias', "False", "gpt-oss-20b total"),
-    ("no gate", "equations.mlp", "if not gated:", "if True:", "llama-3-8b total"),
+    ("no gate", "equations.mlp", "if activation.gated:", "if False:", "llama-3-8b total"),
     (
         "shared expert left out",
         "equations.mlp",
@@ -219,8 +219,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "latent norm left out",
         "equations.latent",
-        'lines, a.latent_norm, "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
-        'lines, type(a.latent_norm)(weight=False), "c[t,l]", "c[t,l]", "l", "kv_a_norm"',
+        'lines, a.latent_norm, "c_KV[t,l]", "c_KV[t,l]", "l", "kv_a_norm"',
+        'lines, type(a.latent_norm)(weight=False), "c_KV[t,l]", "c_KV[t,l]", "l", "kv_a_norm"',
         "deepseek-v3 total",
     ),
     (
@@ -233,8 +233,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "latent cached twice",
         "equations.latent",
-        'lines.store("C[s,l] = c[s,l]", "latent", Pairs())',
-        'lines.store("C[s,l] = c[s,l]", "latent", Pairs()); lines.store("C[s,l] = c[s,l]", "latent", Pairs())',
+        'lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())',
+        'lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs()); lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())',
         "deepseek-v3 cache at 1024",
     ),
     (
@@ -277,22 +277,22 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "streams mixed for nothing",
         "equations.altup",
-        'lines.sum("X′[t,j,i]',
-        'lines.pointwise("X′[t,j,i]',
+        'lines.sum("X′[t,λ,i]',
+        'lines.pointwise("X′[t,λ,i]',
         "gemma-3n-e2b full at 256",
     ),
     (
         "streams not projected back",
         "equations.altup",
-        'lines.sum("Y[t,e,i] = Σ_b X[t,e,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")',
+        'lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")',
         "pass",
         "gemma-3n-e2b total",
     ),
     (
         "routed once a layer",
         "equations.altup",
-        'δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}", saved=2)\n    _router(lines, a)',
-        'δ[t,i] = x[t,i] − X′[t,j,i], j = {a.active}", saved=2)',
+        'Δ_X[t,i] = x[t,i] − X′[t,λ,i], λ = {a.active}", saved=2)\n    _router(lines, a)',
+        'Δ_X[t,i] = x[t,i] − X′[t,λ,i], λ = {a.active}", saved=2)',
         "gemma-3n-e2b decode at 257",
     ),
     (
@@ -326,15 +326,15 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "profiles for nothing",
         "equations.attention",
-        'lines.sum(f"r̂',
-        'lines.pointwise(f"r̂',
+        'lines.sum(f"b_P',
+        'lines.pointwise(f"b_P',
         "inkling-975b-a41b decode at 1025",
     ),
     (
         "convolutions for nothing",
         "equations.norms",
-        'lines.sum(text, component="other", W_C=key)',
-        'lines.pointwise(text, component="other", W_C=key)',
+        'lines.sum(text, component="other"',
+        'lines.pointwise(text, component="other"',
         "inkling-975b-a41b decode at 1025",
     ),
     (
@@ -344,7 +344,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         'm.n_experts, "choices")',
         "inkling-975b-a41b total",
     ),
-    ("one index head", "equations.attention", "W_IQ[{_ix('i', kv, 'x')}]", "W_IQ[i,x]", "minimax-m3 total"),
+    ("one index head", "equations.attention", "W_IQ[{_ix('i', kv, 'ι')}]", "W_IQ[i,ι]", "minimax-m3 total"),
     ("LayerNorm without bias", "equations.norms", "if norm.bias:", "if False:", "gpt2 total"),
     ("final norm left out", "equations.model", "if head.norm is not None:", "if False:", "gpt2 total"),
     ("positions left out", "equations.model", 'P=Mark("position", "positions")', "", "gpt2 total"),

@@ -51,7 +51,7 @@ def llama4_temperature(fields: Fields) -> dict[str, Any] | None:
 
 _chunked = {
     "like": "attn",
-    "qk_norm": when("use_qk_norm", {"over": "head", "kind": "l2", "weight": False, "after_rope": True}),
+    "qk_norm": when("use_qk_norm", {"over": "head", "kind": "rmsnorm", "weight": False, "after_rope": True}),
 }
 
 LLAMA4 = LLAMA.but(
