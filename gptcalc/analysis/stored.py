@@ -18,10 +18,9 @@ from gptcalc.architecture import Architecture, Block, Part, Repeat
 from gptcalc.equations import equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
-from gptcalc.sources import Model
+from gptcalc.sources import Model, tensor_names
 from gptcalc.sources.checkpoint import config_beside, header, located
 from gptcalc.sources.header import Tensor
-from gptcalc.sources.huggingface import tensor_names
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.packed import Contents, Weight, contents
 
@@ -34,7 +33,7 @@ WEIGHTS = ("main", "unused", "copies", "mtp", "unexpected")
 
 def held(model: Model, path: str) -> Stored:
     """The tensors at a path against a model's. InputError where its model_type's tensors have no known names."""
-    names = tensor_names(model.model_type or "", model.architecture)
+    names = tensor_names(model)
     return compared(model.architecture, names, contents(header(path), config_beside(path)))
 
 

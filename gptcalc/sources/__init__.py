@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from gptcalc.sources.huggingface.tensors import TensorNames
 
 YAML_SUFFIXES = (".yaml", ".yml")
 CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf")
@@ -39,6 +42,10 @@ class Source(NamedTuple):
     tensors: str | None = None
 
 
+#: the model_type of a model whose tensors are named as llama.cpp names them
+GGUF = "gguf"
+
+
 def load(reference: str, overrides: Sequence[str] = ()) -> Model:
     """The model that a reference names, with KEY=VALUE edits laid over its document.
 
@@ -57,6 +64,19 @@ def load(reference: str, overrides: Sequence[str] = ()) -> Model:
         _build(source.document, source.origin)  # where the file itself is at fault, this says so
         raise error.within("with --set " + " --set ".join(printable(setting) for setting in overrides)) from None
     return Model(architecture, document, *source[1:])
+
+
+def tensor_names(model: Model) -> TensorNames:
+    """How a checkpoint names and lays out a model's weights. InputError where no names are known."""
+    from gptcalc.sources.huggingface.tensors import TensorNames
+
+    if model.model_type == GGUF:
+        from gptcalc.sources.gguf.names import NAMES
+
+        return TensorNames(NAMES, model.architecture)
+    from gptcalc.sources.huggingface import tensor_names
+
+    return tensor_names(model.model_type or "", model.architecture)
 
 
 def _build(document: dict[str, Any], origin: str) -> Architecture:
@@ -95,7 +115,7 @@ def is_checkpoint(path: str) -> bool:
     if os.path.isdir(path):
         files = _files(path)
         return "config.json" not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)
-    return path.endswith(CHECKPOINT_SUFFIXES) and _config_beside(path) is None
+    return path.endswith(".gguf") or (path.endswith(CHECKPOINT_SUFFIXES) and _config_beside(path) is None)
 
 
 def _files(folder: str) -> list[str]:
@@ -153,6 +173,14 @@ def _from_text_file(path: str) -> Source:
 
 
 def _from_checkpoint(path: str) -> Source:
+    if os.path.isdir(path) or path.endswith(".gguf"):
+        from gptcalc.sources.checkpoint import found_at
+
+        file = found_at(path)
+        if file.suffix == ".gguf":
+            from gptcalc.sources.gguf import described
+
+            return Source(described(file, _name(path)), path, (), GGUF, path)
     config = _config_beside(path)
     if config is not None:
         return _from_text_file(config)._replace(tensors=path)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gptcalc.errors import InputError
-from gptcalc.sources import WHOLE, gguf, safetensors, text
+from gptcalc.sources import WHOLE, safetensors, text
+from gptcalc.sources.gguf import reader as gguf
 from gptcalc.sources.header import Header, Tensor, product
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.safetensors import DTYPES
@@ -25,14 +26,18 @@ INDEX, SINGLE = WHOLE
 
 def header(path: str | Path) -> Header:
     """The header of a .safetensors or .gguf file, of an index with its shards, or of a folder that holds one."""
-    path = Path(path)
-    if path.is_dir():
-        path = _in_folder(path)
+    path = found_at(path)
     if path.name.endswith(".json"):
         return safetensors.sharded(path)
     if path.name.endswith(".gguf"):
         return gguf.header(path)
     return safetensors.single(path)
+
+
+def found_at(path: str | Path) -> Path:
+    """The file to begin with: the path itself, or what stands for a folder's whole checkpoint."""
+    path = Path(path)
+    return _in_folder(path) if path.is_dir() else path
 
 
 def tensors(path: str | Path) -> list[tuple[str, tuple[int, ...], str]]:
@@ -58,11 +63,17 @@ def _in_folder(folder: Path) -> Path:
             return folder / name
     for pattern in ("*.safetensors.index.json", "*.safetensors", "*.gguf"):
         found = sorted(folder.glob(pattern))
-        if len(found) == 1:
+        if len(found) == 1 or _one_in_parts(found):
             return found[0]
         if found:
             raise InputError(f"{folder}: {len(found)} files {pattern} and no {INDEX}; name one", kind="checkpoint")
     raise InputError(f"{folder}: no {SINGLE}, no {INDEX} and no .gguf file", kind="checkpoint")
+
+
+def _one_in_parts(files: list[Path]) -> bool:
+    """Whether GGUF files are the parts of one model."""
+    parts = [match for file in files if (match := gguf.SPLIT.fullmatch(file.name))]
+    return 0 < len(parts) == len(files) and len({(part[1], part[3]) for part in parts}) == 1
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------

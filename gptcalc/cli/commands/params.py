@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gptcalc.sources import Model as Loaded
     from gptcalc.sources.packed import Weight
 
+#: words of the error about a GGUF file of an unknown architecture
+GGUF_NAME = "general.architecture"
+
 By: TypeAlias = Literal["component", "group", "tensor"]
 
 
@@ -30,9 +33,12 @@ def command(
     """Parameters: total, active, by component, by layer group, by tensor."""
     from gptcalc.sources import is_checkpoint, load
 
-    if is_checkpoint(model):
-        return _counted(model, by)
-    loaded = load(model, settings)
+    try:
+        loaded = load(model, settings)
+    except InputError as error:
+        if error.kind != "unsupported" or settings or not is_checkpoint(model):
+            raise
+        return _counted(model, by, error)
     if why is not None:
         from gptcalc.analysis.why import why_params
 
@@ -67,8 +73,8 @@ def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
     return Answer(whole, show("params", whole, by), (*loaded.notes, *warnings))
 
 
-def _counted(path: str, by: By | None) -> Answer:
-    """What a checkpoint's header lists: without a config.json there is no architecture to compare it with."""
+def _counted(path: str, by: By | None, why: InputError) -> Answer:
+    """What a checkpoint's header lists, where it is not known what model its tensors are."""
     from gptcalc.analysis.stored import by_name
     from gptcalc.report.checkpoint import counted
     from gptcalc.sources.checkpoint import config_beside, header
@@ -79,7 +85,8 @@ def _counted(path: str, by: By | None) -> Answer:
     if inside.unclear:
         raise unclear(path, inside.unclear)
     counts = counted(path, found, inside, by_name(inside))
-    return Answer(counts, show("checkpoint", counts, by), found.notes)
+    notes = (f"{why.message}; its tensors are counted by name",) if GGUF_NAME in why.message else ()
+    return Answer(counts, show("checkpoint", counts, by), (*notes, *found.notes))
 
 
 def unclear(path: str, weights: Sequence[Weight]) -> InputError:

@@ -83,15 +83,17 @@ def _ids(text: str) -> list[int]:
 
 def _weights(reference: str, loaded: Loaded) -> Checkpoint | None:
     """The true weights, where the model is a folder (or a file in one) that has them."""
+    from gptcalc.sources import GGUF
+
     folder = reference if os.path.isdir(reference) else os.path.dirname(reference)
-    if loaded.model_type is None or not folder or not os.path.isdir(folder):
+    if loaded.model_type in (None, GGUF) or not folder or not os.path.isdir(folder):
         return None
     if not any(name.endswith((".safetensors", ".safetensors.index.json")) for name in os.listdir(folder)):
         return None
+    from gptcalc.sources import tensor_names
     from gptcalc.sources.checkpoint import Checkpoint
-    from gptcalc.sources.huggingface import tensor_names
 
-    return Checkpoint(folder, tensor_names(loaded.model_type, loaded.architecture))
+    return Checkpoint(folder, tensor_names(loaded))
 
 
 def _save(path: str, arrays: Mapping[str, object]) -> None:

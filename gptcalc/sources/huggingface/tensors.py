@@ -105,7 +105,13 @@ class TensorNames:
         if entry is None:
             raise InputError(f"no tensor name is known for {key}", kind="unsupported")
         entries = [entry] if isinstance(entry, (str, Held)) else entry
-        return [self.place(Held(e) if isinstance(e, str) else e, stem, bias, layer) for e in entries]
+        held = [Held(e) if isinstance(e, str) else e for e in entries]
+        return [self.place(each, stem, bias, layer) for each in held if len(held) == 1 or self.fits(each, stem, layer)]
+
+    def fits(self, held: Held, stem: str, layer: int | None) -> bool:
+        """Whether a sublayer has what the parts of a fused matrix are measured by."""
+        fields = [value for _, value in held.parts if isinstance(value, str)]
+        return not fields or all(hasattr(self.mixer(stem, layer), name) for name in fields)
 
     def split(self, key: str) -> tuple[int | None, str]:
         """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last."""

@@ -1,18 +1,20 @@
 """GGUF files: their tensors and metadata, read with suspicion.
 
-Every count and length is compared with the bytes that are left before anything is done with it.
+Every count and length is compared with the bytes that are left before anything is done with it. Names stand once, data
+lie where the alignment says and never on top of each other, as in llama.cpp.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
 from gptcalc.errors import InputError, printable
-from gptcalc.sources.header import LONGEST_HEADER, Header, Tensor, product, regular_size
+from gptcalc.sources.header import LONGEST_HEADER, Header, Tensor, bad, product, regular_size
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -28,7 +30,8 @@ TYPES: dict[int, DType] = {
     18: DType("iq3_xxs", 256, 98), 19: DType("iq1_s", 256, 50), 20: GGML["iq4_nl"], 21: DType("iq3_s", 256, 110),
     22: DType("iq2_s", 256, 82), 23: DType("iq4_xs", 256, 136), 24: DType("i8", 1, 1), 25: DType("i16", 1, 2),
     26: DType("i32", 1, 4), 27: DType("i64", 1, 8), 28: DType("fp64", 1, 8), 29: DType("iq1_m", 256, 56), 30: BF16,
-    34: DType("tq1_0", 256, 54), 35: DType("tq2_0", 256, 66), 39: MXFP4,
+    34: DType("tq1_0", 256, 54), 35: DType("tq2_0", 256, 66), 39: MXFP4, 40: DType("nvfp4", 64, 36),
+    41: DType("q1_0", 128, 18),
 }  # fmt: skip
 
 #: metadata values: struct's letter of a number; 8 is a string, 9 an array
@@ -40,12 +43,72 @@ LEAST_PAIR = LEAST_STRING + 4 + 1
 LEAST_TENSOR = LEAST_STRING + 4 + 4 + 8
 
 
+#: a list of numbers for the layers is kept; longer ones are tokenizers' scores and alike
+LONGEST_LIST = 4096
+
+Value: TypeAlias = int | float | bool | str | list[int | float | bool]
+
+
+class Length(NamedTuple):
+    """What is kept of a long list, or of one of texts: how many entries it has."""
+
+    entries: int
+
+
+Metadata: TypeAlias = dict[str, Value | Length]
+
+
+class File(NamedTuple):
+    """One GGUF file: its metadata, and its tensors with their shapes as torch has them."""
+
+    path: Path
+    metadata: Metadata
+    tensors: tuple[Tensor, ...]
+
+
+def read(path: Path) -> list[File]:
+    """A GGUF file; of one of several that belong together, all of them, the first with the metadata in front."""
+    first = _single(path)
+    count = first.metadata.get("split.count", 0)
+    if not isinstance(count, int) or isinstance(count, bool) or count <= 1:
+        return [first]
+    match = SPLIT.fullmatch(path.name)
+    if match is None or int(match[3]) != count or count > MOST_FILES:
+        raise bad(path, f"one of {printable(str(count), 20)} files that is not called NAME-00001-of-{count:05d}.gguf")
+    parts = [path.with_name(f"{match[1]}-{number:05d}-of-{match[3]}.gguf") for number in range(1, count + 1)]
+    for part in parts:
+        if not part.exists():
+            raise bad(path, f"file {printable(part.name)} of {count} is missing")
+    files = [first if part.name == path.name else _single(part) for part in parts]
+    seen: dict[str, Path] = {}
+    for file in files:
+        for tensor in file.tensors:
+            if tensor.name in seen:
+                raise bad(file.path, f"tensor {printable(tensor.name)!r} is in {seen[tensor.name].name}, too")
+            seen[tensor.name] = file.path
+    expected = files[0].metadata.get("split.tensors.count", len(seen))
+    if expected != len(seen):
+        raise bad(
+            path, f"{len(seen)} tensors in {count} files; split.tensors.count says {printable(str(expected), 20)}"
+        )
+    return files
+
+
+SPLIT = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
+MOST_FILES = 10_000
+
+
 def header(path: str | Path) -> Header:
-    """The tensors of a GGUF file, shapes as torch has them, and its metadata (arrays left out)."""
-    path = Path(path)
+    """The tensors of a GGUF file, those of its other parts included, and its metadata as text (lists left out)."""
+    files = read(Path(path))
+    metadata = {key: str(value) for key, value in files[0].metadata.items() if not isinstance(value, (list, Length))}
+    return Header(tuple(tensor for file in files for tensor in file.tensors), metadata)
+
+
+def _single(path: Path) -> File:
     size = regular_size(path)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _Cursor(path, data, size).header()
+        return _Cursor(path, data, size).file()
 
 
 class _Cursor:
@@ -89,7 +152,7 @@ class _Cursor:
         except UnicodeDecodeError:
             self.bad(f"{what} before byte {self.at} is not UTF-8")
 
-    def header(self) -> Header:
+    def file(self) -> File:
         if self.data[:8] == b"version ":
             self.bad("this is a Git LFS pointer, not the model itself (git lfs pull)")
         if self.take(min(4, self.size), "the magic number") != MAGIC:
@@ -101,20 +164,28 @@ class _Cursor:
             self.bad(f"GGUF version {version} is not known; known are {' and '.join(map(str, VERSIONS))}")
         n_tensors = self.count("tensors", LEAST_TENSOR)
         n_pairs = self.count("metadata entries", LEAST_PAIR)
-        metadata = dict(self.pair() for _ in range(n_pairs))
-        found = [self.tensor() for _ in range(n_tensors)]
-        parts = metadata.get("split.count")
-        notes = (f"{self.path.name}: one of {parts} files; only its own tensors are counted",) if parts else ()
-        return Header(self.placed(found, metadata), {k: str(v) for k, v in metadata.items() if v is not None}, notes)
+        metadata: Metadata = {}
+        for _ in range(n_pairs):
+            key, value = self.pair()
+            if key in metadata:
+                self.bad(f"metadata {printable(key)!r} stands twice")
+            metadata[key] = value
+        found: dict[str, Tensor] = {}
+        for _ in range(n_tensors):
+            tensor = self.tensor()
+            if tensor.name in found:
+                self.bad(f"tensor {printable(tensor.name)!r} stands twice")
+            found[tensor.name] = tensor
+        return File(self.path, metadata, self.placed(list(found.values()), metadata))
 
     # metadata
 
-    def pair(self) -> tuple[str, int | float | bool | str | None]:
+    def pair(self) -> tuple[str, Value | Length]:
         key = self.text("a metadata key")
-        return key, self.value(self.integer("I", "a value's type"), key, 0)
+        return key, self.value(self.integer("I", "a value's type"), key)
 
-    def value(self, kind: int, key: str, depth: int) -> int | float | bool | str | None:
-        """A metadata value; of arrays only the bytes are skipped."""
+    def value(self, kind: int, key: str) -> Value | Length:
+        """A metadata value; of lists of texts, and of long lists, the length."""
         what = f"metadata {printable(key)!r}"
         if kind in NUMBERS:
             return self.number(NUMBERS[kind], what)
@@ -122,16 +193,38 @@ class _Cursor:
             return self.text(what)
         if kind != ARRAY:
             self.bad(f"{what}: value type {kind} is not known")
+        return self.array(what, 0)
+
+    def array(self, what: str, depth: int) -> list[int | float | bool] | Length:
         if depth >= DEEPEST_ARRAY:
             self.bad(f"{what}: arrays nested deeper than {DEEPEST_ARRAY}")
         inner = self.integer("I", what)
         if inner in NUMBERS:
             width = struct.calcsize("<" + NUMBERS[inner])
-            self.take(self.count(f"entries of {what}", width) * width, what)
-            return None
-        for _ in range(self.count(f"entries of {what}", LEAST_STRING)):
-            self.value(inner, key, depth + 1)
-        return None
+            count = self.count(f"entries of {what}", width)
+            data = self.take(count * width, what)
+            return list(struct.unpack(f"<{count}{NUMBERS[inner]}", data)) if count <= LONGEST_LIST else Length(count)
+        if inner not in (STRING, ARRAY):
+            self.bad(f"{what}: value type {inner} is not known")
+        count = self.count(f"entries of {what}", LEAST_STRING)
+        if inner == STRING:
+            self.skip_texts(count, what)
+        else:
+            for _ in range(count):
+                self.array(what, depth + 1)
+        return Length(count)
+
+    def skip_texts(self, count: int, what: str) -> None:
+        """Past texts, of which a tokenizer has hundreds of thousands: nothing but their lengths is looked at."""
+        length = struct.Struct("<Q").unpack_from
+        at, last = self.at, min(self.size, LONGEST_HEADER) - LEAST_STRING
+        for _ in range(count):
+            if at > last:
+                break
+            at += LEAST_STRING + length(self.data, at)[0]
+        if at > last + LEAST_STRING:
+            self.bad(f"{what} reaches beyond the file's {self.size} bytes, or the {LONGEST_HEADER} of a header")
+        self.at = at
 
     # tensors
 
@@ -142,7 +235,7 @@ class _Cursor:
         dimensions = self.integer("I", what)
         if dimensions > MOST_DIMENSIONS:
             self.bad(f"{what}: {dimensions} dimensions; GGUF has up to {MOST_DIMENSIONS}")
-        shape = tuple(self.integer("Q", what) for _ in range(dimensions))
+        shape = struct.unpack(f"<{dimensions}Q", self.take(8 * dimensions, what))
         number, start = self.integer("I", what), self.integer("Q", what)
         if number not in TYPES:
             self.bad(f"{what}: ggml type {number} is not known")
@@ -152,13 +245,20 @@ class _Cursor:
         width = product(shape) // dtype.block * dtype.block_bytes
         return Tensor(name, shape[::-1], dtype.name.upper(), self.path, start, start + width)
 
-    def placed(self, found: list[Tensor], metadata: dict[str, int | float | bool | str | None]) -> tuple[Tensor, ...]:
+    def placed(self, found: list[Tensor], metadata: Metadata) -> tuple[Tensor, ...]:
         alignment = metadata.get("general.alignment", ALIGNMENT)
-        if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
+        if not isinstance(alignment, int) or isinstance(alignment, bool) or not 0 < alignment <= 2**20:
             self.bad(f"general.alignment: {printable(str(alignment), 40)} is no alignment")
         begin = -(-self.at // alignment) * alignment
-        for tensor in found:
+        reached = 0
+        for tensor in sorted(found, key=lambda t: (t.start, t.end)):
+            what = f"tensor {printable(tensor.name)!r}"
             if begin + tensor.end > self.size:
                 place = f"{printable(str(tensor.start), 30)}..{printable(str(tensor.end), 30)}"
-                self.bad(f"tensor {printable(tensor.name)!r}: bytes {place} reach beyond the file's {self.size}")
+                self.bad(f"{what}: bytes {place} reach beyond the file's {self.size}")
+            if tensor.start % alignment:
+                self.bad(f"{what}: byte {tensor.start} is no multiple of the alignment {alignment}")
+            if tensor.start < reached:
+                self.bad(f"{what} overlaps another")
+            reached = max(reached, tensor.end)
         return tuple(t._replace(start=begin + t.start, end=begin + t.end) for t in found)

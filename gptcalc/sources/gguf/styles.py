@@ -1,0 +1,114 @@
+"""What llama.cpp's architectures have in common beyond what metadata and tensors say: one line each.
+
+From llama.cpp's model classes: activation functions, which layers see a window, which rotate, how experts are chosen.
+An architecture that is not named here is refused.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Style(NamedTuple):
+    """The constants of an architecture."""
+
+    function: str = "silu"  # of MLPs and experts; with a gate where there is a tensor for one
+    tied: bool = False  # every model of it has a tied head, which some converters store all the same
+    adjacent: bool = False  # rotary channels are paired with their neighbour in the published model
+    every: int | None = None  # every so many layers one sees the whole past, where metadata don't list them
+    chunk: int | None = None  # the others see a chunk of so many tokens, not a window
+    full_rotates: bool = True  # layers that see all have rotary positions
+    nope_every: int | None = None  # every so many layers one has no positions
+    scaled_embedding: bool = False  # by √d
+    router: str = "softmax"  # where metadata don't say
+    normalize: bool = False  # the chosen weights divided by their sum, where metadata don't say
+    at_input: bool = False  # the router's weight multiplies what goes into an expert
+    local_theta: float | None = None  # of layers with a window, where metadata don't say
+    scale: float | None = None  # of the scores, where it isn't 1/√d_head and metadata don't say
+    v_norm: bool = False  # values are normed, without a weight
+    l2_norm: bool = False  # queries and keys that rotate are normed, without a weight
+    norm_after_rope: bool = False  # the norm of queries and keys comes behind the rotation
+    alibi: bool = False  # linear biases whatever the metadata say
+    alibi_layers: int | None = None  # models of so many layers have linear biases (Baichuan's larger one)
+    divides_logits: bool = False  # the metadata's factor of the logits is a divisor
+
+
+LLAMA = Style(normalize=True)
+GELU = Style(function="gelu_tanh")
+GEMMA = Style(function="gelu_tanh", tied=True, scaled_embedding=True)
+SIGMOID = Style(router="sigmoid", normalize=True)
+
+STYLES: dict[str, Style] = {
+    "afmoe": Style(every=4, full_rotates=False, router="sigmoid", normalize=True, scaled_embedding=True),
+    "apertus": Style(function="xielu"),
+    "arcee": Style(function="relu2"),
+    "baichuan": Style(alibi_layers=40),
+    "bailingmoe": Style(),
+    "bailingmoe2": SIGMOID,
+    "bitnet": Style(function="relu2"),
+    "bloom": Style(function="gelu_tanh", tied=True, alibi=True),
+    "chatglm": Style(adjacent=True),
+    "cohere2": Style(tied=True, adjacent=True, every=4, full_rotates=False),
+    "command-r": Style(tied=True, adjacent=True),
+    "dbrx": LLAMA,
+    "deci": LLAMA,
+    "deepseek": Style(),
+    "deepseek2": Style(adjacent=True),
+    "dots1": Style(),
+    "ernie4_5": Style(adjacent=True),
+    "ernie4_5-moe": Style(adjacent=True, normalize=True),
+    "exaone": Style(),
+    "exaone4": Style(every=4, full_rotates=False),
+    "falcon": Style(function="gelu", tied=True),
+    "gemma": GEMMA,
+    "gemma2": GEMMA._replace(every=2),
+    "gemma3": GEMMA._replace(every=6, local_theta=10000),
+    "gemma3n": GEMMA._replace(every=5, local_theta=10000, scale=1.0, v_norm=True),
+    "gemma4": GEMMA._replace(every=6, local_theta=10000, scale=1.0, v_norm=True, normalize=True),
+    "glm4": Style(adjacent=True),
+    "glm4moe": SIGMOID,
+    "gpt-oss": Style(function="silu_oai", every=2, router="topk_softmax", normalize=True),
+    "gpt2": Style(function="gelu_tanh", tied=True),
+    "gptj": Style(function="gelu_tanh", adjacent=True),
+    "gptneox": Style(function="gelu"),
+    "granite": Style(divides_logits=True),
+    "granitemoe": Style(router="topk_softmax", normalize=True, divides_logits=True),
+    "grok": Style(function="gelu_tanh", scaled_embedding=True),
+    "hunyuan-dense": Style(norm_after_rope=True),
+    "hunyuan-moe": LLAMA._replace(norm_after_rope=True),
+    "internlm2": Style(),
+    "jais2": Style(function="relu2"),
+    "llama": LLAMA,
+    "llama4": Style(adjacent=True, every=4, chunk=8192, full_rotates=False, router="topk_sigmoid", at_input=True,
+                    l2_norm=True),
+    "mimo2": SIGMOID,
+    "minicpm": Style(divides_logits=True),
+    "minicpm3": Style(divides_logits=True),
+    "minimax-m2": SIGMOID,
+    "mistral3": LLAMA,
+    "mistral4": Style(adjacent=True, normalize=True),
+    "mpt": Style(function="gelu", tied=True),
+    "nemotron": Style(function="relu2"),
+    "olmo": Style(),
+    "olmo2": Style(every=4),
+    "olmoe": Style(),
+    "orion": Style(),
+    "phi2": GELU,
+    "phi3": Style(),
+    "phimoe": Style(router="sparsemixer"),
+    "qwen": Style(),
+    "qwen2": Style(),
+    "qwen2moe": Style(),
+    "qwen2vl": Style(),
+    "qwen3": Style(),
+    "qwen3moe": LLAMA,
+    "qwen3vl": Style(),
+    "qwen3vlmoe": LLAMA,
+    "seed_oss": Style(),
+    "smollm3": Style(nope_every=4),
+    "stablelm": Style(),
+    "starcoder": Style(function="gelu_tanh", tied=True),
+    "starcoder2": GELU,
+    "step35": SIGMOID,
+    "xverse": Style(),
+}  # fmt: skip
