@@ -12,6 +12,7 @@ def main() -> None:
     # Imports make no garbage: looking for it would take a fifth of the start. A run is short, and ends the process.
     gc.disable()
     try:
+        _import_msgspec()
         from gptcalc.cli import run
 
         status = run(sys.argv[1:])
@@ -26,6 +27,16 @@ def main() -> None:
         status = 2
     # everything is written and flushed by now; taking the modules apart would only cost the user time
     os._exit(status)
+
+
+def _import_msgspec() -> None:
+    """msgspec takes typing's own names where typing_extensions can't be had, which would cost as much as msgspec."""
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]
+    modules.setdefault("typing_extensions", None)
+    import msgspec  # noqa: F401
+
+    if modules["typing_extensions"] is None:
+        del modules["typing_extensions"]
 
 
 if __name__ == "__main__":

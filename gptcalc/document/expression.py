@@ -12,7 +12,8 @@ The tree holds names only; what they stand for is the architecture's business.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gptcalc.errors import InputError
 
@@ -22,8 +23,7 @@ MAX_COUNT = 1_000_000
 TOKEN = re.compile(r"\s*(?:(?P<count>(?:\d+|n)(?=\s*\*))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[*\[\]()+|]))")
 
 
-@dataclass(frozen=True, slots=True)
-class BlockNames:
+class BlockNames(Struct, frozen=True):
     """One block: its parts in sequence, each a tuple of parallel units (a name, or a nested block)."""
 
     parts: tuple[tuple[str | BlockNames, ...], ...]
@@ -32,8 +32,7 @@ class BlockNames:
         return "+".join("|".join(u if isinstance(u, str) else f"({u})" for u in part) for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """`count` repetitions of a sequence of blocks; a count of None is written n."""
 
     count: int | None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from collections.abc import Iterable
 from functools import lru_cache
 
 Monomial = tuple[tuple[str, int], ...]  # sorted (symbol, exponent) pairs
@@ -56,17 +55,6 @@ def add(target: Polynomial, terms: Polynomial) -> None:
     """target += terms."""
     for monomial, n in terms.items():
         target[monomial] = target.get(monomial, 0) + n
-
-
-def value(terms: Polynomial, symbols: Mapping[str, int]) -> Fraction:
-    """The number that the polynomial is for these values of its symbols."""
-    total = Fraction(0)
-    for monomial, n in terms.items():
-        term = Fraction(n)
-        for symbol, exponent in monomial:
-            term *= Fraction(symbols[symbol]) ** exponent
-        total += term
-    return total
 
 
 def show(terms: Polynomial, order: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from gptcalc.errors import InputError, did_you_mean, printable
 
 def plain(value: Any) -> Any:
     """A fraction (of elements a token, where several tokens share an entry) as a decimal number."""
-    if isinstance(value, Fraction):
+    if isinstance(value, Rational):
         return float(value)
     raise TypeError(f"no JSON for {type(value).__name__}")
 
