@@ -4,8 +4,6 @@ Every default is filled in and every section resolved (`document` does that, fro
 equal blocks are counted, not listed. Nothing about cost is computed here, nothing is inferred from a model's name.
 """
 
-from __future__ import annotations
-
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention, AttentionExperts, AttentionSite, BlockIndexer, RelativeBias
 from gptcalc.architecture.base import Count, Depth, Kernel, Positive, Size, Strict

@@ -1,7 +1,5 @@
 """Alternating updates: several streams of which one is computed."""
 
-from __future__ import annotations
-
 from gptcalc.architecture.base import Count, Few, Strict
 from gptcalc.architecture.norms import ModelNorm
 from gptcalc.errors import InputError

@@ -1,7 +1,5 @@
 """Softmax attention over keys and values of every head, every group of heads or all."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture.base import Kernel, Positive, Size, Strict

@@ -1,10 +1,9 @@
 """Numbers and their ranges, and the struct that every part of an architecture is."""
 
-from __future__ import annotations
-
 from functools import cache
 from inspect import get_annotations
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from types import NoneType
+from typing import Annotated, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -19,18 +18,6 @@ Kernel: TypeAlias = Few
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Quantile: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
-
-NUMBERS: dict[str, Any] = {
-    "Size": Size,
-    "Count": Count,
-    "Several": Several,
-    "Depth": Depth,
-    "Few": Few,
-    "Kernel": Kernel,
-    "Positive": Positive,
-    "Fraction": Fraction,
-    "Quantile": Quantile,
-}
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,12 +56,14 @@ class Bounds(NamedTuple):
 
 @cache
 def _bounded(kind: type[Strict]) -> list[tuple[str, Bounds]]:
-    """The fields declared as one of NUMBERS, by that name: typing's own resolution costs start-up a millisecond."""
+    """The fields that hold a number with bounds, or that or nothing."""
     found: dict[str, Bounds] = {}
     for base in reversed(kind.__mro__):
         for name, declared in get_annotations(base).items():
-            number = NUMBERS.get(declared.removesuffix(" | None"))
-            if number is not None:
-                (meta,) = number.__metadata__
-                found[name] = Bounds(meta.ge, meta.gt, meta.le, meta.lt)
+            origin: object = get_origin(declared)
+            options = get_args(declared) if origin is Union else (declared,)
+            numbers = [option for option in options if option is not NoneType]
+            for meta in getattr(numbers[0], "__metadata__", ()) if len(numbers) == 1 else ():
+                if meta.extra is None:
+                    found[name] = Bounds(meta.ge, meta.gt, meta.le, meta.lt)
     return list(found.items())

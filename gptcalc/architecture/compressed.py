@@ -1,7 +1,5 @@
 """Attention over one latent a token and compressed entries of the past."""
 
-from __future__ import annotations
-
 from gptcalc.architecture.base import Several, Size, Strict
 from gptcalc.architecture.norms import BareNorm, ModelNorm
 from gptcalc.architecture.rope import Rope, check_rotation, rotated

@@ -1,7 +1,5 @@
 """Mixtures of experts."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture.base import Count, Positive, Size, Strict

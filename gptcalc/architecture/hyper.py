@@ -1,7 +1,5 @@
 """Hyper-connections: several residual streams."""
 
-from __future__ import annotations
-
 from gptcalc.architecture.base import Few, Positive, Size, Strict
 from gptcalc.architecture.norms import BareNorm
 

@@ -1,7 +1,5 @@
 """Multi-head latent attention and its indexer."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Dense feed-forward layers and their activations."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple, TypeAlias
 
 from gptcalc.architecture.base import Positive, Quantile, Size

@@ -1,7 +1,5 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
@@ -30,7 +28,7 @@ class Part(Strict, frozen=True, kw_only=True):
     `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
     """
 
-    units: tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | Block, ...]
+    units: "tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | Block, ...]"
     norm: Norm | None = None
     out_norm: Norm | None = None
     scale: float = 1.0  # factor of the sum of several units
@@ -47,7 +45,7 @@ class Repeat(Strict, frozen=True, kw_only=True):
     """`count` repetitions of a sequence of blocks."""
 
     count: int
-    body: tuple[Block | Repeat, ...]
+    body: "tuple[Block | Repeat, ...]"
 
 
 class Embedding(Strict, frozen=True, kw_only=True):

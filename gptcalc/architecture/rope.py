@@ -1,7 +1,5 @@
 """Rotary positions, how they are stretched, and queries that grow with the position."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, TypeAlias
 

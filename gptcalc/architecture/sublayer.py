@@ -1,7 +1,5 @@
 """What every sublayer has: its norm, and how what it says joins the residual stream."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from msgspec import field

@@ -1,7 +1,5 @@
 """The keys of a preset file."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture import (
