@@ -131,6 +131,11 @@ def grouped(value: int | Fraction) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{float(value):,.3f}"
 
 
+def sequences(n: int) -> str:
+    """1 sequence, 2 sequences."""
+    return "1 sequence" if n == 1 else f"{grouped(n)} sequences"
+
+
 def short_count(value: int | Fraction) -> str:
     """Three digits and the word people use: 30.5 B (billion), 124 M."""
     return _scaled(Fraction(value), 1000, _THOUSANDS)

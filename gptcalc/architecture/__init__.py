@@ -28,6 +28,7 @@ from gptcalc.architecture.model import (
     sublayers,
 )
 from gptcalc.architecture.norms import Norm, OutNorm, QKNorm
+from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.rope import (
     NTK,
     Dynamic,
@@ -88,6 +89,8 @@ __all__ = [
     "Part",
     "PerLayerEmbedding",
     "Positive",
+    "Prefix",
+    "Prefixes",
     "Proportional",
     "QKNorm",
     "RelativeBias",

@@ -55,6 +55,10 @@ class MTPKeys(Strict, frozen=True, kw_only=True):
     block: str | None = None
 
 
+#: what a model consists of where a document doesn't say
+DEFAULT_LAYERS = "n*attn+mlp"
+
+
 class Document(Strict, frozen=True, kw_only=True):
     """The keys of a preset file that are not sections, in the order that a file has them (sections behind `layers`)."""
 
@@ -85,7 +89,7 @@ class Document(Strict, frozen=True, kw_only=True):
     learned_frequencies: bool = False
     averaged_residuals: bool = False
     embedding: EmbeddingKeys = EmbeddingKeys()
-    layers: str = "n*attn+mlp"
+    layers: str = DEFAULT_LAYERS
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False

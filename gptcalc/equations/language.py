@@ -39,6 +39,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Keep, Workload
 from gptcalc.equations.roles import LOOKED_BACK, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 
@@ -85,22 +86,14 @@ class Weight(NamedTuple):
     tied: bool = False
 
 
-class Prefix(NamedTuple):
-    """What the keys of a sublayer's weights begin with: the second of a kind in a block is attn2, …"""
-
-    kind: str
-    number: int = 1
-
-    def __str__(self) -> str:
-        return self.kind if self.number == 1 else f"{self.kind}{self.number}"
-
-    def weight(self, mark: Mark | str, component: str) -> Weight:
-        if isinstance(mark, str):
-            mark = Mark(mark)
-        where = mark.component or component
-        if mark.tied or not self.kind:
-            return Weight(mark.key, where, mark.key, mark.use, mark.tied)
-        return Weight(f"{self}.{mark.key}", where, f"{self.kind}.{mark.key}", mark.use)
+def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
+    """The learned tensor that a mark names in a line of this component, in a sublayer of this prefix."""
+    if isinstance(mark, str):
+        mark = Mark(mark)
+    where = mark.component or component
+    if mark.tied or not prefix.kind:
+        return Weight(mark.key, where, mark.key, mark.use, mark.tied)
+    return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)
 
 
 class Reference(NamedTuple):
@@ -379,7 +372,7 @@ class Lines:
         constants: Mapping[str, Named] | None = None,
     ) -> None:
         where = component or self.component
-        marks = {name: self.prefix.weight(mark, where) for name, mark in keys.items()}
+        marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()}
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
             condition=condition, saved=saved, flash=flash, constants=constants or {},

@@ -20,6 +20,8 @@ from gptcalc.architecture import (
     Mixer,
     Mlp,
     Part,
+    Prefix,
+    Prefixes,
     Rope,
     Streams,
     Sublayer,
@@ -28,7 +30,7 @@ from gptcalc.architecture import (
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
 from gptcalc.equations.conditions import Wanted, Workload
-from gptcalc.equations.language import Index, Line, Lines, Mark, Prefix, number, plus, signed
+from gptcalc.equations.language import Index, Line, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import (
     FIRST_SUM,
     NEXT_SUM,
@@ -267,12 +269,12 @@ class _Model:
         out: list[Line] = []
         spec = self.model.altup
         if spec is None:
-            _Prefixes(self, out).parts(block)
+            _Parts(self, out).parts(block)
         else:
             before, after = self.streams(spec), self.streams(spec)
             altup.predict(before, spec)
             out.extend(before.lines)
-            _Prefixes(self, out).parts(block)
+            _Parts(self, out).parts(block)
             altup.correct(after, spec, self.model.per_layer_embedding is not None)
             out.extend(after.lines)
         out.extend(self.block_end())
@@ -353,7 +355,7 @@ class _Model:
         lines.pointwise(f"x_M[{here},κ] = {{n_E[t,κ] if κ < {d}; n_H[{here},κ − {d}] otherwise}}", saved=2)
         lines.sum(f"{x} = Σ_κ x_M[{here},κ]·W_M[κ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
-        _Prefixes(self, out).parts(mtp.block)
+        _Parts(self, out).parts(mtp.block)
         out.extend(self.streams_end())
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
@@ -362,19 +364,15 @@ class _Model:
         return out + last.lines
 
 
-class _Prefixes:
+class _Parts:
     """Walks one block's parts; the second sublayer of a kind is attn2, mlp2, …"""
 
     def __init__(self, model: _Model, out: list[Line]) -> None:
         self.model = model
         self.out = out
-        self.counts: dict[str, int] = {}
+        self.prefixes = Prefixes()
         residual = model.model.dropout
         self.dropout = residual is not None and residual.residual
-
-    def prefix(self, kind: str) -> Prefix:
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        return Prefix(kind, self.counts[kind])
 
     def parts(self, block: Block, given: bool = False) -> None:
         """`given`: what the first part reads is normed already."""
@@ -389,7 +387,7 @@ class _Prefixes:
         """A part whose input is joined from several streams, and whose output is spread over them."""
         (mixer,) = part.units
         assert isinstance(mixer, Sublayer)
-        lines = self.model.lines(self.prefix("streams"), "other", self.model.streams_scope())
+        lines = self.model.lines(self.prefixes.next("streams"), "other", self.model.streams_scope())
         hyper.join(lines, s)
         self.out.extend(lines.lines)
         self.sublayer(mixer, "Δ", False)
@@ -402,7 +400,7 @@ class _Prefixes:
         if len(part.units) == 1 and isinstance(part.units[0], Sublayer):
             self.sublayer(part.units[0], "x", given)
             return
-        shared = self.model.lines(self.prefix("parallel"), "norm")
+        shared = self.model.lines(self.prefixes.next("parallel"), "norm")
         if part.norm is not None:
             norm_line(shared, part.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
         self.out.extend(shared.lines)
@@ -448,7 +446,7 @@ class _Prefixes:
             scope["ϱ"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, "channels", mixer.section)
         if mixer.conv is not None:
             scope |= convolution_scope(mixer.conv, mixer.section, self.model.symbols, OF_OUTPUT)
-        lines = self.model.lines(self.prefix(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
+        lines = self.model.lines(self.prefixes.next(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)

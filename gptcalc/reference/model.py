@@ -31,6 +31,7 @@ from gptcalc.architecture import (
     Mlp,
     Part,
     PerLayerEmbedding,
+    Prefixes,
     ResidualGate,
     Streams,
 )
@@ -265,11 +266,10 @@ class BlockRun:
         self.w = w
         self.step = step
         self.streams = streams
-        self.seen: dict[str, int] = {}
+        self.prefixes = Prefixes()
 
     def named(self, name: str) -> Weights:
-        self.seen[name] = n = self.seen.get(name, 0) + 1
-        return self.w.at(name if n == 1 else f"{name}{n}")
+        return self.w.at(str(self.prefixes.next(name)))
 
     def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
         """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""

@@ -13,6 +13,7 @@ from gptcalc.architecture import (
     Mixer,
     Mlp,
     Part,
+    rotated,
     sublayers,
 )
 
@@ -57,6 +58,10 @@ def _all(a: Architecture) -> Iterator[str]:
     yield from (name for name, present in found.items() if present)
 
 
+def _turns_in_part(mixer: Attention) -> bool:
+    return mixer.rope is not None and rotated(mixer.rope, mixer.d_head) < mixer.d_head
+
+
 def _is_parallel(part: Part) -> bool:
     return len(part.units) > 1
 
@@ -67,7 +72,9 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
         yield attention(mixer)
         found |= {
             "nope": positions_in_layers and mixer.position == "none",
-            "partial-rope": isinstance(mixer, Attention) and mixer.rope is not None and mixer.rope.fraction < 1,
+            "partial-rope": isinstance(mixer, Attention)
+            and mixer.rope is not None
+            and rotated(mixer.rope, mixer.d_head) < mixer.d_head,
             "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
             "gate": mixer.gate is not None,
             "temperature": mixer.temperature is not None,

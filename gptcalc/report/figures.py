@@ -14,6 +14,7 @@ from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, Mixer, sublayers
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun
+from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
@@ -117,7 +118,7 @@ FIGURES: dict[str, Figure] = {
     "n_experts": Figure("experts", "text", lambda f: f.sizes("n_experts")),
     "top_k": Figure("top_k", "text", lambda f: f.sizes("top_k")),
     "tying": Figure("tied", "text", lambda f: f.params.tying),
-    "layers": Figure("layers", "text", lambda f: f.document.get("layers", "n*attn+mlp")),
+    "layers": Figure("layers", "text", lambda f: f.document.get("layers", DEFAULT_LAYERS)),
     "features": Figure("features", "text", lambda f: " ".join(features.of(f.architecture))),
     "context": Figure("context", "number", lambda f: f.kv.context),
     "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes),

@@ -32,7 +32,7 @@ def answer(found: Fit, where: str) -> str:
     left = units.short_bytes(abs(found.headroom))
     verdict = "yes" if found.fits else "no"
     rest = f"{left} left" if found.fits else f"{left} too much"
-    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    sequences = units.sequences(found.batch)
     kind = f"in {found.dtype}" if found.engine is not None else f"training in {found.dtype}"
     return (
         f"{verdict}: {found.model} {kind} with {sequences} of {units.grouped(found.context)} tokens "

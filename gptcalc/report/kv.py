@@ -25,7 +25,7 @@ def view(found: KVCache) -> View:
 
 
 def figures(found: KVCache) -> Table:
-    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    sequences = units.sequences(found.batch)
     title = f"{found.model}: {found.kv_dtype} cache of {sequences} of {units.grouped(found.context)} tokens"
     if found.engine != "ideal":
         title += f", as {found.engine} sets it aside"

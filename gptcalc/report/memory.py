@@ -51,7 +51,7 @@ def pieces(found: Memory, part: str) -> list[tuple[str, int]]:
 
 def title(found: Memory) -> str:
     """What is run, and on what."""
-    sequences = "1 sequence" if found.batch == 1 else f"{units.grouped(found.batch)} sequences"
+    sequences = units.sequences(found.batch)
     length = f"{sequences} of {units.grouped(found.context)} tokens"
     if found.phase == "train":
         text = f"{found.model}: training in {found.dtype}, {length}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from gptcalc.document import KINDS
+from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
@@ -358,7 +359,7 @@ class Reader:
         sections = {key: value for key, value in nested.items() if key in KINDS or "like" in value}
         mtp = fill(self.document.get("mtp"), fields)
         block = mtp.get("block", "") if isinstance(mtp, Mapping) else ""
-        layers = fill(self.document.get("layers", self.document.get(SEARCHED, "n*attn+mlp")), fields)
+        layers = fill(self.document.get("layers", self.document.get(SEARCHED, DEFAULT_LAYERS)), fields)
         used = set(WORD.findall(f"{layers} {block}"))
         while True:
             refers = {sections[name].get("like") for name in used & set(sections)}

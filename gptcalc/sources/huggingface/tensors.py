@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import PREFIX, Architecture, Mixer, sublayers
+from gptcalc.architecture import PREFIX, Architecture, Mixer, Prefixes, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -149,14 +149,8 @@ class TensorNames:
 
 def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
     """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
-    found: dict[str, Mixer] = {}
-    for mixer in mixers:
-        prefix = PREFIX[type(mixer)]
-        number = 1
-        while (name := prefix if number == 1 else f"{prefix}{number}") in found:
-            number += 1
-        found[name] = mixer
-    return found
+    prefixes = Prefixes()
+    return {str(prefixes.next(PREFIX[type(mixer)])): mixer for mixer in mixers}
 
 
 def _stem(key: str) -> tuple[str, bool]:

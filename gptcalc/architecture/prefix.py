@@ -1,0 +1,24 @@
+"""What the keys of a sublayer's weights begin with: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
+
+from typing import NamedTuple
+
+
+class Prefix(NamedTuple):
+    """A kind of sublayer, and the how manieth of its kind in a block it is."""
+
+    kind: str
+    number: int = 1
+
+    def __str__(self) -> str:
+        return self.kind if self.number == 1 else f"{self.kind}{self.number}"
+
+
+class Prefixes:
+    """Hands out the prefixes of one block, in order of execution."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+
+    def next(self, kind: str) -> Prefix:
+        self.seen[kind] = n = self.seen.get(kind, 0) + 1
+        return Prefix(kind, n)
