@@ -14,96 +14,22 @@ that the command line prints. The keyword arguments are the fields of the struct
 is `gptcalc.reference`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
-
-from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, Run, documented, keywords
-from gptcalc.errors import InputError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gptcalc.analysis.flops import Flops
-    from gptcalc.analysis.memory.cache import KVCache
-    from gptcalc.analysis.memory.fit import Fit
-    from gptcalc.analysis.memory.result import Memory
-    from gptcalc.analysis.params import Params
-    from gptcalc.architecture import Architecture
-    from gptcalc.sources import Model
-
-    AnyModel: TypeAlias = str | Model | Architecture
+    from gptcalc.api import InputError, fit, flops, kv, load, memory, params
 
 __all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params"]
 
-P = ParamSpec("P")
-H = TypeVar("H", bound=Run)
-T = TypeVar("T")
+
+def __getattr__(name: str) -> Any:
+    """The functions, loaded when the first is asked for: the command line begins here too, and needs none of them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gptcalc import api
+
+    return getattr(api, name)
 
 
-def load(reference: str, overrides: Sequence[str] = ()) -> Model:
-    """The model that a reference names, with edits such as "n_kv_heads=4" laid over it.
-
-    `.architecture` is what the analyses and the witness read, `.document` the preset's keys. Raises InputError.
-    """
-    from gptcalc.sources import load
-
-    return load(reference, overrides)
-
-
-def params(model: AnyModel) -> Params:
-    """Parameters: total, active, by component, by layer group, by tensor."""
-    from gptcalc.analysis.params import params
-
-    return params(_architecture(model))
-
-
-def _options(how: Callable[P, H]) -> Callable[[Callable[[AnyModel, H], T]], Callable[Concatenate[AnyModel, P], T]]:
-    """Makes a function of a model and its conventions one whose keyword arguments are the conventions' fields."""
-    return lambda function: keywords(how, function)
-
-
-@_options(CacheRun)
-def kv(model: AnyModel, how: CacheRun) -> KVCache:
-    """The cache of a batch at a context, on one device: what is needed (engine ideal) or what an engine sets aside."""
-    from gptcalc.analysis.memory.cache import cached
-
-    return cached(_architecture(model), how)
-
-
-@_options(FlopsRun)
-def flops(model: AnyModel, how: FlopsRun) -> Flops:
-    """FLOPs of a prefill, a decode step or a training step."""
-    from gptcalc.analysis.flops import counted
-
-    return counted(_architecture(model), how)
-
-
-@_options(InferenceRun)
-def memory(model: AnyModel, how: InferenceRun) -> Memory:
-    """What the fullest of the devices that run a model must hold, and all of them in sum."""
-    from gptcalc.analysis.memory.inference import held_by
-
-    return held_by(_architecture(model), how)
-
-
-def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, P], Fit]:
-    def fit(model: AnyModel, budget: str | int, /, *args: P.args, **options: P.kwargs) -> Fit:
-        """Whether a model fits devices of so many bytes ("24GiB"), and the most that does."""
-        from gptcalc import units
-        from gptcalc.analysis.memory.fit import fitted
-
-        capacity = units.size(budget) if isinstance(budget, str) else budget
-        return fitted(_architecture(model), capacity, how(*args, **options))
-
-    return documented(fit, how)
-
-
-fit = _fit(FitRun)
-
-
-def _architecture(model: AnyModel) -> Architecture:
-    from gptcalc.architecture import Architecture
-
-    if isinstance(model, Architecture):
-        return model
-    return (load(model) if isinstance(model, str) else model).architecture
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -22,7 +22,7 @@ FLOORS = [
     {"analysis"},
     {"validate", "trace"},
     {"report"},
-    {"cli"},
+    {"api", "cli"},
     {"__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
