@@ -242,7 +242,7 @@ def softmax_invariant(small: Architecture) -> set[str]:
                 continue
             if mixer.index is not None and mixer.rope is None and mixer.index.norm.bias:
                 silent.add(f"{prefix}.index.k_norm.bias")  # the same for every block of a query
-            if mixer.sinks or mixer.softcap is not None:
+            if mixer.scores.sinks or mixer.scores.softcap is not None:
                 continue
             unchanged = mixer.rope is None and mixer.clip is None  # what is added to a key arrives at its score
             convolved = mixer.kv_conv is not None  # less of it for the first tokens

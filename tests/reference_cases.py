@@ -78,11 +78,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "convolutions": {
         "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "n_layers": 2, "position": "none",
         "layers": "attn+moe local+mlp", "d_ff": 17,
-        "attn": {"relative": {"d": 3, "extent": 5}, "kv_conv": 3, "conv": 4, "qk_norm": "head",
+        "attn": {"relative": {"d": 3, "extent": 5}, "kv_conv": 3, "out_conv": 4, "qk_norm": "head",
                  "temperature": {"floor": 4.0, "scale": 0.5, "form": "beyond"}},
         "local": {"like": "attn", "window": 4, "n_kv_heads": 3, "temperature": None},
         "moe": {"n_experts": 5, "top_k": 2, "d_ff": 7, "n_shared": 2, "router": "sigmoid", "selection_bias": True,
-                "shared_sink": True, "learned_route_scale": True, "conv": 4},
+                "shared_sink": True, "learned_route_scale": True, "out_conv": 4},
         "mlp": {"out_scale": True},
     },
     "chunked": {

@@ -239,8 +239,8 @@ def mixtures(draw: st.DrawFn) -> Document:
     sites = ["up", "down", "router"] + (["gate"] if activation in GATED else [])
     maybe(draw, section, "bias", st.lists(st.sampled_from(sites), unique=True))
     if section["top_k"] > 1 and groups == 1:  # a single weight, normalised, would be 1 whatever the router says
-        maybe(draw, section, "hash", st.just(True), odds=6)
-    if section["top_k"] < n_experts and "hash" not in section:  # else a bias of the choice changes nothing
+        maybe(draw, section, "choice", st.just("hash"), odds=6)
+    if section["top_k"] < n_experts and "choice" not in section:  # else a bias of the choice changes nothing
         maybe(draw, section, "selection_bias", st.just(True))
     maybe(draw, section, "route_scale", st.just(2.5))
     maybe(draw, section, "router_logit_scale", st.just(0.4), odds=6)
@@ -250,7 +250,7 @@ def mixtures(draw: st.DrawFn) -> Document:
         section["n_shared"] = draw(st.integers(1, 2))
         maybe(draw, section, "d_shared", st.just(8))
         maybe(draw, section, "shared_gate", st.just(True))
-        if section["router"] == "sigmoid" and section["normalize"] and not {"shared_gate", "hash"} & set(section):
+        if section["router"] == "sigmoid" and section["normalize"] and not {"shared_gate", "choice"} & set(section):
             maybe(draw, section, "shared_sink", st.just(True), odds=2)
         maybe(draw, section, "shared_clamp", st.just(5.0), odds=6)
     maybe(draw, section, "d_latent", st.just(6), odds=5)
@@ -322,7 +322,7 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         if gated:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
     for name in (*mixers, *kinds):
-        maybe(draw, sections[name], "conv", st.integers(2, 4), odds=8)
+        maybe(draw, sections[name], "out_conv", st.integers(2, 4), odds=8)
     beside = not gated and draw(st.integers(1, 6)) == 1
     for name in (*mixers, *kinds):
         if beside:

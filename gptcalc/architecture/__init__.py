@@ -5,10 +5,48 @@ equal blocks are counted, not listed. Nothing about cost is computed here, nothi
 """
 
 from gptcalc.architecture.altup import AltUp
-from gptcalc.architecture.attention import Attention, AttentionExperts, AttentionSite, BlockIndexer, RelativeBias
-from gptcalc.architecture.base import Count, Depth, Kernel, Positive, Size, Strict
+from gptcalc.architecture.attention import (
+    Attention,
+    AttentionExperts,
+    AttentionSite,
+    BlockIndexer,
+    Bottleneck,
+    RelativeBias,
+    Scores,
+)
+from gptcalc.architecture.base import (
+    Count,
+    Depth,
+    Few,
+    Flat,
+    Fraction,
+    Kernel,
+    Positive,
+    Quantile,
+    Several,
+    Size,
+    Strict,
+)
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
-from gptcalc.architecture.experts import ExpertGroups, Experts, ExpertSite
+from gptcalc.architecture.experts import (
+    Best,
+    Choice,
+    ExpertGroups,
+    Experts,
+    ExpertSite,
+    Hash,
+    InputScales,
+    LatentExperts,
+    Router,
+    RouterFields,
+    SharedExperts,
+    Sigmoid,
+    Softmax,
+    SparseMixer,
+    SqrtSoftplus,
+    TopkSigmoid,
+    TopkSoftmax,
+)
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite
@@ -27,7 +65,7 @@ from gptcalc.architecture.model import (
     pairs_turned,
     sublayers,
 )
-from gptcalc.architecture.norms import Norm, OutNorm, QKNorm
+from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.rope import (
     NTK,
@@ -42,7 +80,7 @@ from gptcalc.architecture.rope import (
     Yarn,
     rotated,
 )
-from gptcalc.architecture.sublayer import KV, LowRankResidual, NormAt, ResidualGate, Sublayer
+from gptcalc.architecture.sublayer import KV, LowRankResidual, NormAt, OutputGate, Residual, ResidualGate, Sublayer
 
 __all__ = [
     "ACTIVATIONS",
@@ -57,8 +95,12 @@ __all__ = [
     "Attention",
     "AttentionExperts",
     "AttentionSite",
+    "BareNorm",
+    "Best",
     "Block",
     "BlockIndexer",
+    "Bottleneck",
+    "Choice",
     "ClampAt",
     "CompressedAttention",
     "Compression",
@@ -71,10 +113,16 @@ __all__ = [
     "ExpertGroups",
     "ExpertSite",
     "Experts",
+    "Few",
+    "Flat",
+    "Fraction",
+    "Hash",
     "Head",
     "Indexer",
+    "InputScales",
     "Kernel",
     "LatentAttention",
+    "LatentExperts",
     "LatentSite",
     "Linear",
     "Llama3",
@@ -83,9 +131,11 @@ __all__ = [
     "Mixer",
     "Mlp",
     "MlpSite",
+    "ModelNorm",
     "Norm",
     "NormAt",
     "OutNorm",
+    "OutputGate",
     "Part",
     "PerLayerEmbedding",
     "Positive",
@@ -93,16 +143,29 @@ __all__ = [
     "Prefixes",
     "Proportional",
     "QKNorm",
+    "Quantile",
     "RelativeBias",
     "Repeat",
+    "Residual",
     "ResidualGate",
     "Rope",
+    "Router",
+    "RouterFields",
     "Scaling",
+    "Scores",
+    "Several",
+    "SharedExperts",
+    "Sigmoid",
     "Size",
+    "Softmax",
+    "SparseMixer",
+    "SqrtSoftplus",
     "Streams",
     "Strict",
     "Sublayer",
     "Temperature",
+    "TopkSigmoid",
+    "TopkSoftmax",
     "Yarn",
     "pairs_turned",
     "rotated",

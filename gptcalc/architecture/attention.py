@@ -1,11 +1,14 @@
 """Softmax attention over keys and values of every head, every group of heads or all."""
 
+import math
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture.base import Kernel, Positive, Size, Strict
+from msgspec import field
+
+from gptcalc.architecture.base import Flat, Kernel, Positive, Several, Size, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
-from gptcalc.architecture.sublayer import KV, Sublayer
+from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
 AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
@@ -40,6 +43,25 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
     norm: ModelNorm  # of the index queries and keys
 
 
+class Bottleneck(Strict, frozen=True, kw_only=True):
+    """Queries by way of a narrow width, normed there (Step-3)."""
+
+    rank: Size = field(name="q_rank")
+    norm: ModelNorm = field(name="q_norm")
+
+
+class Scores(Strict, frozen=True, kw_only=True):
+    """What becomes of the scores between the product of queries and keys and the weighted sum."""
+
+    scale: Positive | None = None  # their factor; default 1/√d_head
+    softcap: Positive | None = None
+    temperature: Temperature | None = None
+    log_length: Several | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
+    relative: RelativeBias | None = None
+    alibi_scale: Positive = 1.0  # Falcon scales ALiBi's biases with the scores, by 1/√d_head
+    sinks: bool = False  # one learned logit a head takes its share of the softmax (gpt-oss)
+
+
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
     """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it."""
 
@@ -49,30 +71,27 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     d_v: Size
     bias: tuple[AttentionSite, ...] = ()
     position: Literal["rope", "alibi", "none"] = "rope"
-    alibi_scale: Positive = 1.0  # Falcon scales the biases with the scores, by 1/√d_head
     rope: Rope | None = None
     window: Size | None = None
     chunk: Size | None = None
     qk_norm: QKNorm | None = None
     v_norm: Norm | None = None
-    q_rank: Size | None = None  # queries through a normed bottleneck (Step-3)
+    bottleneck: Flat[Bottleneck | None] = None
     k_eq_v: bool = False  # one projection serves K and V
     kv: KV | None = None
-    sinks: bool = False
-    gate: Literal["head", "full"] | None = None  # σ(gate) on the heads' outputs, one a head or one a channel
-    gate_function: Literal["sigmoid", "softplus"] = "sigmoid"
-    gate_bias: bool = False  # one number a head
-    softcap: Positive | None = None
-    scale: Positive | None = None  # factor of the scores; default 1/√d_head
+    scores: Flat[Scores] = Scores()
+    gate: Flat[OutputGate | None] = None
     clip: Positive | None = None  # q, k, v clamped to ±clip
     value_scale: float = 1.0
-    temperature: Temperature | None = None
-    log_length: Size | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None
-    relative: RelativeBias | None = None
     kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of the scores."""
+        return self.scores.scale if self.scores.scale is not None else 1 / math.sqrt(self.d_head)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,10 +102,6 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             raise InputError(f"{name}: window and chunk exclude each other")
         if self.qk_norm is not None and self.qk_norm.at_read and not self.qk_norm.after_rope:
             raise InputError(f"{name}.qk_norm.at_read: cached keys are rotated, so after_rope must be true")
-        if self.gate_bias and self.gate is None:
-            raise InputError(f"{name}.gate_bias: there is no gate")
-        if self.log_length == 1:
-            raise InputError(f"{name}.log_length: expected at least 2, found 1")
         if self.k_eq_v and self.d_v != self.d_head:
             raise InputError(f"{name}.k_eq_v: d_v = {self.d_v} differs from d_head = {self.d_head}")
         if self.kv_conv is not None and (self.kv is not None or self.k_eq_v):
@@ -95,8 +110,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             check_rotation(name, self.rope, self.d_head)
         if self.experts is not None:
             self._check_experts(self.experts)
-        if self.relative is not None:
-            given = {"experts": self.experts, "index": self.index, "softcap": self.softcap}
+        if self.scores.relative is not None:
+            given = {"experts": self.experts, "index": self.index, "softcap": self.scores.softcap}
             self._refuse("relative", {key: value is not None for key, value in given.items()})
         if self.index is not None:
             self._check_index(self.index)
@@ -133,9 +148,9 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if "q" in self.bias:
             raise InputError(f"{self.section}.bias: q has no bias where attn.experts choose the query projection")
         others = {
-            "q_rank": self.q_rank is not None,
+            "q_rank": self.bottleneck is not None,
             "qk_norm": self.qk_norm is not None and self.qk_norm.over != "head",
-            "sinks": self.sinks,
+            "sinks": self.scores.sinks,
             "gate": self.gate is not None,
             "out_norm": self.out_norm is not None,
             "position: alibi": self.position == "alibi",

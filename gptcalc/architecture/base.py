@@ -3,7 +3,7 @@
 from functools import cache
 from inspect import get_annotations
 from types import NoneType
-from typing import Annotated, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,10 @@ Kernel: TypeAlias = Few
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Quantile: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
+
+Group = TypeVar("Group")
+#: a struct whose keys stand beside its owner's in a document, as papers list them
+Flat: TypeAlias = Annotated[Group, Meta(extra={"flat": True})]
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True):

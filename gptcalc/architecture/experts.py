@@ -1,10 +1,12 @@
-"""Mixtures of experts."""
+"""Mixtures of experts, and the routers that choose among them."""
 
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Positive, Size, Strict
+from msgspec import field
+
+from gptcalc.architecture.base import Count, Flat, Positive, Size, Strict
 from gptcalc.architecture.mlp import ActivationName, ClampAt
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.norms import BareNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 from gptcalc.errors import InputError
 
@@ -19,6 +21,103 @@ class ExpertGroups(Strict, frozen=True, kw_only=True):
     score: Literal["max", "top2"] = "max"
 
 
+class Best(Strict, tag_field="choice", tag="best", frozen=True, kw_only=True):
+    """The experts of the largest scores, a learned bias added for the choice alone (arXiv:2408.15664)."""
+
+    selection_bias: bool = False
+    groups: ExpertGroups | None = None
+
+
+class Hash(Strict, tag_field="choice", tag="hash", frozen=True, kw_only=True):
+    """Those that a fixed table, not learned, has for the token's number (arXiv:2106.04426); the router weighs only."""
+
+
+Choice: TypeAlias = Best | Hash
+
+
+class InputScales(Strict, frozen=True, kw_only=True):
+    """Learned scales: d on what the router reads, the stream normed anew, and one on each expert's weight (Gemma 4)."""
+
+    norm: BareNorm
+
+
+class RouterFields(Strict, frozen=True, kw_only=True):
+    """What all routers have: how their logits are made, and what all weights are multiplied by."""
+
+    logit_scale: float = field(default=1.0, name="router_logit_scale")
+    softcap: Positive | None = field(default=None, name="router_softcap")
+    scales: InputScales | None = field(default=None, name="router_scale")
+    scale: float = field(default=1.0, name="route_scale")
+    learned_scale: bool = field(default=False, name="learned_route_scale")  # one factor more
+
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
+
+
+class Softmax(RouterFields, tag_field="router", tag="softmax", frozen=True, kw_only=True):
+    """Scores by a softmax over all experts (arXiv:1701.06538); `normalize`: the chosen divided by their sum."""
+
+    choice: Flat[Choice] = Best()
+    normalize: bool = True
+
+
+class TopkSoftmax(RouterFields, tag_field="router", tag="topk_softmax", frozen=True, kw_only=True):
+    """Weights by a softmax over the logits of the chosen experts alone (Mixtral, arXiv:2401.04088)."""
+
+    choice: Flat[Choice] = Best()
+
+
+class Sigmoid(RouterFields, tag_field="router", tag="sigmoid", frozen=True, kw_only=True):
+    """Scores expert by expert (DeepSeek-V3, arXiv:2412.19437).
+
+    sink: the shared experts are weighed, too, and with the chosen ones their weights sum to 1 (Inkling).
+    """
+
+    choice: Flat[Choice] = Best()
+    normalize: bool = True
+    sink: bool = field(default=False, name="shared_sink")
+
+
+class TopkSigmoid(RouterFields, tag_field="router", tag="topk_sigmoid", frozen=True, kw_only=True):
+    """The experts of the largest logits, weighted by their sigmoids (Llama 4)."""
+
+    choice: Flat[Choice] = Best()
+    normalize: bool = True
+
+
+class SqrtSoftplus(RouterFields, tag_field="router", tag="sqrtsoftplus", frozen=True, kw_only=True):
+    """Scores √softplus(logit) (DeepSeek-V4)."""
+
+    choice: Flat[Choice] = Best()
+    normalize: bool = True
+
+
+class SparseMixer(RouterFields, tag_field="router", tag="sparsemixer", frozen=True, kw_only=True):
+    """Experts one after the other, each weighted by a softmax over those within a margin (arXiv:2409.12136)."""
+
+    jitter: float = 0.01
+
+
+Router: TypeAlias = Softmax | TopkSoftmax | Sigmoid | TopkSigmoid | SqrtSoftplus | SparseMixer
+
+
+class SharedExperts(Strict, frozen=True, kw_only=True):
+    """Experts that every token passes, side by side one dense layer of their joint width."""
+
+    n: Size = field(name="n_shared")
+    d_ff: Size = field(name="d_shared")  # of all together; default n · the routed experts' width
+    gate: bool = field(default=False, name="shared_gate")  # σ of one number a token
+    clamp: Positive | None = field(default=None, name="shared_clamp")  # another one than the routed experts'
+
+
+class LatentExperts(Strict, frozen=True, kw_only=True):
+    """Routed experts work in a projection of the stream, normed where a norm is given."""
+
+    d: Size = field(name="d_latent")
+    norm: Norm | None = field(default=None, name="latent_norm")
+
+
 class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
     """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
 
@@ -26,65 +125,63 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     top_k: Size
     d_ff: Size
     activation: ActivationName
-    n_shared: Count = 0
-    d_shared: Count = 0  # width of all shared experts together; default n_shared · d_ff
-    shared_gate: bool = False
-    router: Literal["softmax", "topk_softmax", "sigmoid", "topk_sigmoid", "sqrtsoftplus", "sparsemixer"] = "softmax"
-    selection_bias: bool = False
-    hash: bool = False  # a fixed table, not learned, chooses by the token's number; the router weighs only
-    normalize: bool = True  # the chosen weights divided by their sum
-    route_scale: float = 1.0
-    groups: ExpertGroups | None = None
+    router: Flat[Router] = Softmax()
+    shared: Flat[SharedExperts | None] = None
+    latent: Flat[LatentExperts | None] = None
     bias: tuple[ExpertSite, ...] = ()
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"
-    shared_clamp: Positive | None = None  # another clamp for the shared experts
-    d_latent: Size | None = None  # experts work in a projection of this width
-    latent_norm: Norm | None = None  # a norm of that projection
     expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
     n_identity: Count = 0  # further experts that return their input, without weights
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
-    router_scale: bool = False  # learned scales: d on the router's normed input, one an expert (Gemma 4)
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
-    shared_sink: bool = False  # the router weighs the shared experts too; with the chosen ones their weights sum to 1
-    learned_route_scale: bool = False  # one learned factor more
-    router_logit_scale: float = 1.0
-    router_softcap: Positive | None = None
-    jitter: float = 0.01  # sparsemixer's threshold
+
+    @property
+    def choice(self) -> Choice | None:
+        """How the router chooses; None where it chooses and weighs in one."""
+        return None if isinstance(self.router, SparseMixer) else self.router.choice
+
+    @property
+    def selection_bias(self) -> bool:
+        return isinstance(self.choice, Best) and self.choice.selection_bias
+
+    @property
+    def groups(self) -> ExpertGroups | None:
+        return self.choice.groups if isinstance(self.choice, Best) else None
+
+    @property
+    def normalize(self) -> bool:
+        """Whether the chosen experts' weights are divided by their sum."""
+        return not isinstance(self.router, (TopkSoftmax, SparseMixer)) and self.router.normalize
+
+    @property
+    def sink(self) -> SharedExperts | None:
+        """The shared experts where the router weighs them, too."""
+        return self.shared if isinstance(self.router, Sigmoid) and self.router.sink else None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = self.section
-        if self.latent_norm is not None and self.d_latent is None:
-            raise InputError(f"{name}.latent_norm: the experts work at full width (d_latent)")
-        if self.shared_clamp is not None and not self.n_shared:
-            raise InputError(f"{name}.shared_clamp: there is no shared expert (n_shared)")
-        choices = self.n_experts + self.n_identity
+        name, choices = self.section, self.n_experts + self.n_identity
         if self.top_k > choices:
             raise InputError(f"{name}: top_k = {self.top_k} exceeds n_experts = {choices}")
-        if self.hash and (self.selection_bias or self.groups is not None or self.n_identity):
-            which = "selection_bias" if self.selection_bias else "groups" if self.groups is not None else "n_identity"
-            raise InputError(f"{name}.hash: the table chooses the experts, so {which} would be ignored")
-        if self.hash and self.router == "sparsemixer":
-            raise InputError(f"{name}.hash: not defined for router 'sparsemixer', which weighs what it chooses itself")
-        if self.shared_sink:
-            self._check_sink()
-        if self.shared_gate and not self.n_shared:
-            raise InputError(f"{name}.shared_gate: there is no shared expert (n_shared)")
+        if isinstance(self.choice, Hash) and self.n_identity:
+            raise InputError(f"{name}.choice: the table chooses the experts, so n_identity would be ignored")
+        if isinstance(self.router, Sigmoid) and self.router.sink:
+            self._check_sink(self.router)
         if self.groups is not None:
             self._check_groups(self.groups, choices)
 
-    def _check_sink(self) -> None:
-        name = f"{self.section}.shared_sink"
-        if self.router != "sigmoid" or not self.normalize:
+    def _check_sink(self, router: Sigmoid) -> None:
+        name, shared = f"{self.section}.shared_sink", self.shared
+        if not router.normalize:
             raise InputError(f"{name}: needs router: sigmoid and normalize: true")
-        if not self.n_shared or self.d_shared % self.n_shared:
+        if shared is None or shared.d_ff % shared.n:
             raise InputError(f"{name}: needs shared experts (n_shared), equally wide")
         others = {
-            "shared_gate": self.shared_gate,
+            "shared_gate": shared.gate,
             "n_identity": self.n_identity,
-            "hash": self.hash,
-            "router_scale": self.router_scale,
+            "choice: hash": isinstance(self.choice, Hash),
+            "router_scale": router.scales is not None,
         }
         for key, used in others.items():
             if used:

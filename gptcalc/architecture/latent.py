@@ -3,10 +3,10 @@
 import math
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Positive, Size, Strict
+from gptcalc.architecture.base import Count, Flat, Positive, Size, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.rope import Rope, Temperature, Yarn, check_rotation
-from gptcalc.architecture.sublayer import KV, Sublayer
+from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
 LatentSite: TypeAlias = Literal["q_a", "q_b", "kv_a", "kv_b", "out"]
@@ -44,7 +44,7 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     scale: Positive | None = None  # default 1/√(d_nope + d_rope)
     q_scale: float = 1.0  # factors of the normed latents (LongCat)
     kv_scale: float = 1.0
-    gate: Literal["head", "full"] | None = None
+    gate: Flat[OutputGate | None] = None
     index: Indexer | None = None
     temperature: Temperature | None = None
     ssmax: bool = False  # queries times s·ln(position + 1) + b, learned for every head (Mistral Large 4)

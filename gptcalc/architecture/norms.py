@@ -30,8 +30,8 @@ class Norm(Strict, frozen=True, kw_only=True):
 
 
 #: what a document's norms are where it doesn't say: the model's norm, or that without its weight
-ModelNorm: TypeAlias = Annotated[Norm, Meta(extra={"default": "model"})]
-BareNorm: TypeAlias = Annotated[Norm, Meta(extra={"default": "bare"})]
+ModelNorm: TypeAlias = Annotated[Norm, Meta(extra={"norm": "model"})]
+BareNorm: TypeAlias = Annotated[Norm, Meta(extra={"norm": "bare"})]
 
 
 class QKNorm(Norm, frozen=True, kw_only=True):

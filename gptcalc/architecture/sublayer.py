@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Kernel, Positive, Size, Strict
+from gptcalc.architecture.base import Flat, Kernel, Positive, Size, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
@@ -27,8 +27,25 @@ class LowRankResidual(Strict, frozen=True, kw_only=True):
     norm: ModelNorm
 
 
+class Residual(Strict, frozen=True, kw_only=True):
+    """How a sublayer's output joins the stream: times a factor, gated, or with a learned part beside it.
+
+    conv: it joins with its causal convolution added, channel by channel, over so many tokens (Inkling).
+    """
+
+    scale: float = field(default=1.0, name="residual_scale")
+    gate: ResidualGate | None = field(default=None, name="residual_gate")
+    low_rank: LowRankResidual | None = field(default=None, name="laurel")
+    conv: Kernel | None = field(default=None, name="out_conv")
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the stream is just added to, so that others may add to it at once."""
+        return self.gate is None and self.low_rank is None
+
+
 class Sublayer(Strict, frozen=True, kw_only=True):
-    """What every sublayer has: its section's name, its norm and where that stands, and its residual's factor.
+    """What every sublayer has: its section's name, its norm and where that stands, and its residual.
 
     norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x))).
     """
@@ -37,24 +54,29 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     norm: Norm | None
     norm_at: NormAt = "pre"
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
-    residual_scale: float = 1.0
-    residual_gate: ResidualGate | None = None
-    laurel: LowRankResidual | None = None
-    conv: Kernel | None = None  # the output plus its causal convolution, channel by channel, over so many tokens
+    residual: Flat[Residual] = Residual()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.post_norm is not None and self.norm_at == "pre":
             raise InputError(f"{self.section}.post_norm: norm_at is 'pre', so there is no norm behind")
-        if self.residual_gate is not None and self.norm_at == "post":
+        if self.residual.gate is not None and self.norm_at == "post":
             raise InputError(f"{self.section}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
-        if self.residual_gate is not None and self.laurel is not None:
+        if self.residual.gate is not None and self.residual.low_rank is not None:
             raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
 
     @property
     def norm_behind(self) -> Norm | None:
         """The norm of the output, or of the sum with the residual stream."""
         return None if self.norm_at == "pre" else self.post_norm or self.norm
+
+
+class OutputGate(Strict, frozen=True, kw_only=True):
+    """The heads' outputs times a gate of the sublayer's input: one number a head, or one a channel (`full`)."""
+
+    over: Literal["head", "full"] = field(name="gate")
+    function: Literal["sigmoid", "softplus"] = field(default="sigmoid", name="gate_function")
+    bias: bool = field(default=False, name="gate_bias")  # one number a head
 
 
 class KV(Strict, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -27,15 +27,18 @@ from gptcalc.architecture import (
     Proportional,
     Repeat,
     Rope,
+    Sublayer,
     pairs_turned,
     sublayers,
 )
 from gptcalc.document import expression
 from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
 from gptcalc.document.decoding import typed
-from gptcalc.document.fields import with_norms
+from gptcalc.document.fields import complete
 from gptcalc.document.keys import ALL_BIASES, KINDS, Document, MTPKeys, NormKeys
 from gptcalc.errors import InputError, did_you_mean, printable
+
+Kind = TypeVar("Kind", bound=Sublayer)
 
 
 class Builder:
@@ -43,7 +46,7 @@ class Builder:
 
     def __init__(self, keys: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]) -> None:
         self.norm = _model_norm(keys)
-        self.doc: Document = typed(with_norms(keys, Document, self.norm), Document, "")
+        self.doc: Document = typed(complete(keys, Document, self.norm, ""), Document, "")
         self.sections = sections
         self.resolved: dict[str, Mixer] = {}
         self.blocks: dict[expression.BlockNames, Block] = {}
@@ -254,6 +257,10 @@ class Builder:
             out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
         return out | keys
 
+    def typed(self, keys: dict[str, Any], kind: type[Kind], name: str) -> Kind:
+        mixer: Kind = typed(complete(keys, kind, self.norm, name), kind, name)
+        return mixer
+
     def attention(self, name: str, keys: dict[str, Any]) -> Attention:
         doc, top = self.doc, self.biases()
         keys = self.common(name, keys)
@@ -272,8 +279,7 @@ class Builder:
             keys["qk_norm"] = {"over": keys["qk_norm"]}
         if isinstance(keys.get("qk_norm"), Mapping):
             keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
-        mixer: Attention = typed(with_norms(keys, Attention, self.norm), Attention, name)
-        return mixer
+        return self.typed(keys, Attention, name)
 
     def positions(self, name: str, keys: dict[str, Any], known: tuple[str, ...]) -> None:
         """How a sublayer sees positions: as the model does, where it can; a rotation only where it is used."""
@@ -306,8 +312,7 @@ class Builder:
         self.positions(name, keys, ("rope",))
         sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
         keys["bias"] = _sites(keys.get("bias", ()), sites, {})
-        mixer: LatentAttention = typed(with_norms(keys, LatentAttention, self.norm), LatentAttention, name)
-        return mixer
+        return self.typed(keys, LatentAttention, name)
 
     def compressed(self, name: str, keys: dict[str, Any]) -> CompressedAttention:
         keys = self.common(name, keys)
@@ -317,7 +322,9 @@ class Builder:
             keys.setdefault("rope", self.doc.rope or Rope())
         if keys.get("compress") == "none":
             keys["compress"] = None
-        mixer: CompressedAttention = typed(with_norms(keys, CompressedAttention, self.norm), CompressedAttention, name)
+        mixer: CompressedAttention = typed(
+            complete(keys, CompressedAttention, self.norm, name), CompressedAttention, name
+        )
         return mixer
 
     def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:
@@ -330,8 +337,7 @@ class Builder:
             keys["d_ff"] = 4 * self.doc.d
         default = ("gate", "up", "down") if "mlp" in self.biases() else ()
         keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ())
-        mixer: Mlp = typed(with_norms(keys, Mlp, self.norm), Mlp, name)
-        return mixer
+        return self.typed(keys, Mlp, name)
 
     def experts(self, name: str, keys: dict[str, Any]) -> Experts:
         keys = self.common(name, keys)
@@ -347,8 +353,7 @@ class Builder:
             keys["n_shared"] = 1
         elif n_shared and not d_shared and isinstance(n_shared, int) and isinstance(keys["d_ff"], int):
             keys["d_shared"] = n_shared * keys["d_ff"]
-        mixer: Experts = typed(with_norms(keys, Experts, self.norm), Experts, name)
-        return mixer
+        return self.typed(keys, Experts, name)
 
 
 def _model_norm(keys: Mapping[str, Any]) -> Norm:

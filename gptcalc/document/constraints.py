@@ -23,7 +23,7 @@ def check_averaged(blocks: Iterable[Block]) -> None:
         for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
                 raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
-            if unit.norm_at == "post" or unit.residual_gate is not None or unit.laurel is not None:
+            if unit.norm_at == "post" or not unit.residual.is_sum:
                 raise InputError(f"averaged_residuals: {unit.section} has a residual of another form")
 
 
@@ -41,7 +41,7 @@ def check_parallel(s: Sublayer) -> None:
     """What a sublayer must not have that shares its residual with others."""
     if s.norm_at == "post":
         raise InputError(f"{s.section}: norm_at 'post' needs a residual of its own, not a parallel one")
-    for key, given in (("residual_gate", s.residual_gate), ("laurel", s.laurel)):
+    for key, given in (("residual_gate", s.residual.gate), ("laurel", s.residual.low_rank)):
         if given is not None:
             raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")
 
@@ -62,7 +62,7 @@ def check_streams(a: Architecture) -> None:
         unit = part.units[0]
         if len(part.units) > 1 or isinstance(unit, Block):
             raise InputError("streams: not defined for parallel sublayers")
-        if unit.norm_at == "post" or unit.residual_gate is not None or unit.laurel is not None:
+        if unit.norm_at == "post" or not unit.residual.is_sum:
             raise InputError(f"streams: {unit.section} has a residual of another form")
 
 

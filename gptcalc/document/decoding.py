@@ -8,6 +8,7 @@ from typing import Any, Literal, get_origin
 import msgspec
 from msgspec import Struct, convert
 
+from gptcalc.document.fields import declared, keys_of, options_of
 from gptcalc.errors import InputError, did_you_mean, printable
 
 
@@ -22,10 +23,10 @@ def typed(value: Any, type_: Any, place: str) -> Any:
 def _explained(text: str, value: Any, type_: Any, place: str) -> InputError:
     problem, _, path = text.partition(" - at `$")
     where = path.rstrip("`").lstrip(".")
-    key = ".".join(word for word in (place, where) if word) or "document"
+    key = ".".join([*([place] if place else []), *_shown(type_, where)]) or "document"
     if problem.startswith("Object contains unknown field `"):
         word = problem.split("`")[1]
-        known = [f.encode_name for f in msgspec.structs.fields(_struct_at(type_, where))]
+        known = keys_of(_struct_at(type_, where))
         place_of = f" in {key}" if key != "document" else ""
         return InputError(f"unknown key {printable(word)!r}{place_of}", did_you_mean(word, known), "unknown")
     if problem.startswith("Object missing required field `"):
@@ -38,6 +39,22 @@ def _explained(text: str, value: Any, type_: Any, place: str) -> InputError:
     found = _at(value, where)
     shown = f", found {printable(repr(found), 60)}" if found is not None else ""
     return InputError(f"{key}: {problem[0].lower()}{problem[1:].replace('`', '')}{shown}")
+
+
+def _shown(type_: Any, path: str) -> list[str]:
+    """The words of a path that stand in a document: not those of flat groups."""
+    shown = []
+    for word in path.split(".") if path else []:
+        if not _is_flat(type_, word):
+            shown.append(word)
+        type_ = _struct_at(type_, word)
+    return shown
+
+
+def _is_flat(type_: Any, word: str) -> bool:
+    if not (isinstance(type_, type) and issubclass(type_, Struct)):
+        return False
+    return any(field.flat and field.key == word for field in declared(type_))
 
 
 def _at(value: Any, path: str) -> Any:
@@ -76,7 +93,7 @@ def _field(type_: Any, name: str) -> Any:
 
 def _options(type_: Any) -> tuple[Any, ...]:
     """What a union is a union of; anything else alone."""
-    return getattr(type_, "__args__", None) or (type_,)
+    return options_of(type_)[0]
 
 
 def _words(type_: Any) -> list[Any]:

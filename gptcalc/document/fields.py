@@ -1,4 +1,6 @@
-"""What the architecture's structs declare about how their fields are written and what they are by default."""
+"""How the fields of the architecture's structs are written in a document, and what they are by default: both as the
+fields declare it. The keys of a flat group stand beside its owner's; a norm that is not said is the model's.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,19 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields, replace
 
 from gptcalc.architecture import Norm
+from gptcalc.errors import InputError
 
 
 class Field(NamedTuple):
-    """One field, by the key that it has in a document."""
+    """One field that holds structs."""
 
     key: str
-    structs: tuple[type[Struct], ...]  # what it may hold: one struct, or several that differ by a tag
-    required: bool
-    default: str | None  # which norm it is where the document doesn't say: the model's, or that without a weight
+    structs: tuple[type[Struct], ...]  # one, or several that differ by a tag
+    usual: type[Struct] | None  # which of them it is by default
+    optional: bool  # it may be None
+    switch: bool  # true and false say whether it is there
+    flat: bool
+    norm: str | None  # which norm it is by default: the model's, or that without a weight
 
 
 @cache
@@ -26,30 +32,76 @@ def declared(struct: type[Struct]) -> tuple[Field, ...]:
     """The fields of a struct that hold structs."""
     found = []
     for field in fields(struct):
-        options, default = _options(field.type)
+        options, extra = options_of(field.type)
         structs = tuple(option for option in options if isinstance(option, type) and issubclass(option, Struct))
-        if structs:
-            required = field.default is NODEFAULT and field.default_factory is NODEFAULT
-            found.append(Field(field.encode_name, structs, required, default))
+        if not structs:
+            continue
+        optional = type(None) in options
+        usual = structs[0] if len(structs) == 1 else type(field.default)
+        norm = extra.get("norm") if field.default is NODEFAULT else None
+        switch = optional and bool not in options
+        found.append(Field(field.encode_name, structs, usual, optional, switch, extra.get("flat", False), norm))
     return tuple(found)
 
 
-def _options(declared_type: Any) -> tuple[tuple[Any, ...], str | None]:
-    """What a type is a union of (or it alone), and the default that stands beside it."""
-    default = None
+def options_of(declared_type: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a type is a union of (or it alone), and what stands beside it."""
+    extra: dict[str, Any] = {}
     for meta in getattr(declared_type, "__metadata__", ()):
-        default = (meta.extra or {}).get("default", default)
-        declared_type = declared_type.__origin__
-    return getattr(declared_type, "__args__", None) or (declared_type,), default
+        extra |= meta.extra or {}
+    declared_type = getattr(declared_type, "__origin__", declared_type) if extra else declared_type
+    return getattr(declared_type, "__args__", None) or (declared_type,), extra
 
 
-def with_norms(keys: Mapping[str, Any], struct: type[Struct], norm: Norm) -> dict[str, Any]:
-    """A struct's keys with all norms that they leave to the model, in the structs inside, too."""
+@cache
+def keys_of(struct: type[Struct]) -> tuple[str, ...]:
+    """All keys that a struct's section may have: its own and those of its flat groups."""
+    flat = {field.key: field for field in declared(struct) if field.flat}
+    own = [key for key in struct.__struct_encode_fields__ if key not in flat]
+    inside = [key for field in flat.values() for option in field.structs for key in keys_of(option)]
+    tag = struct.__struct_config__.tag_field
+    return tuple(dict.fromkeys([*([tag] if tag else []), *own, *inside]))
+
+
+def complete(keys: Mapping[str, Any], struct: type[Struct], norm: Norm, place: str) -> dict[str, Any]:
+    """A section's keys as its struct has them: flat groups put together, norms that are not said filled in."""
     whole = dict(keys)
     for field in declared(struct):
+        if field.flat:
+            mine = {key for option in field.structs for key in keys_of(option)}
+            given = {key: whole.pop(key) for key in keys if key in mine}
+            if field.optional and not any(_says(value) for value in given.values()):
+                continue
+            whole[field.key] = _group(given, field, norm, place)
+            continue
         value = whole.get(field.key)
-        if value is None and field.default is not None and field.required:
-            whole[field.key] = norm if field.default == "model" else replace(norm, weight=False, bias=False, offset=0)
+        if field.switch and isinstance(value, bool):
+            value = whole[field.key] = {} if value else None
+        if value is None and field.norm is not None:
+            whole[field.key] = norm if field.norm == "model" else replace(norm, weight=False, bias=False, offset=0)
         elif isinstance(value, Mapping) and len(field.structs) == 1:
-            whole[field.key] = with_norms(value, field.structs[0], norm)
+            inside = f"{place}.{field.key}" if place else field.key
+            whole[field.key] = complete(value, field.structs[0], norm, inside)
     return whole
+
+
+def _group(given: Mapping[str, Any], field: Field, norm: Norm, place: str) -> Mapping[str, Any]:
+    """A flat group's keys, of the kind that its tag says; keys of another kind must say nothing."""
+    usual = field.usual
+    assert usual is not None
+    config = usual.__struct_config__
+    if len(field.structs) == 1 or config.tag_field is None:
+        return complete(given, usual, norm, place)
+    tag = given.get(config.tag_field, config.tag)
+    kind = next((option for option in field.structs if option.__struct_config__.tag == tag), None)
+    if kind is None:
+        return {config.tag_field: tag}  # which the types refuse, with the words that they know
+    others = [key for key in given if key not in keys_of(kind) and _says(given[key])]
+    if others:
+        raise InputError(f"{place}.{others[0]}: not a key of {config.tag_field}: {tag}")
+    own = {key: value for key, value in given.items() if key in keys_of(kind)}
+    return complete({config.tag_field: tag, **own}, kind, norm, place)
+
+
+def _says(value: Any) -> bool:
+    return value not in (None, False, 0, "none")

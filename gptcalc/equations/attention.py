@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gptcalc.architecture import Attention, BlockIndexer, Norm, QKNorm, Temperature
+from gptcalc.architecture import Attention, BlockIndexer, OutputGate, QKNorm, Temperature
 from gptcalc.equations.conditions import Chosen, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
@@ -37,8 +37,8 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         g = symbols.index("n_kv_heads", a.n_kv_heads, "heads", name, "kv")
         letters["g"] = g
         letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "heads", "tp")
-    if a.q_rank is not None:
-        letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
+    if a.bottleneck is not None:
+        letters["m"] = symbols.index("q_rank", a.bottleneck.rank, "channels", name)
     if a.experts is not None:
         letters["e"] = symbols.index("n_experts", a.experts.n_experts, "experts", name, "ep")
         letters["η"] = letters["e"]._replace(role="choices", shard=None)  # the router is everywhere
@@ -47,9 +47,9 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
         letters["b"] = Index(f"⌈S/{a.index.block}⌉", 0, "entries", every=a.index.block)
     letters |= pairs_scope(a.rope, a.d_head)
-    if a.relative is not None:
-        letters["ϱ"] = symbols.index("d_relative", a.relative.d, "channels", name)
-        letters["δ"] = symbols.index("extent", a.relative.extent, "distances", name)
+    if a.scores.relative is not None:
+        letters["ϱ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
+        letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)
     if a.kv_conv is not None:
         letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
     return letters
@@ -75,7 +75,7 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
     if a.index is not None:
         _indexer(lines, a, a.index, rotation)
         pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
-    if a.relative is not None:
+    if a.scores.relative is not None:
         _relative(lines, a)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
@@ -88,9 +88,9 @@ def _ix(*letters: str) -> str:
 def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     q, _ = head_indices(a)
     here = _ix("t", q, "a")
-    if a.q_rank is not None:
+    if a.bottleneck is not None:
         lines.sum("c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]", saved=2, W_DQ="q_a")
-        norm_line(lines, a.norm or Norm(), "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
+        norm_line(lines, a.bottleneck.norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
         bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.experts is not None:
@@ -105,12 +105,12 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.sum(f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q="q", b_Q="q.bias")
     slot = "j" if a.experts is not None else ""
     _position_and_norm(lines, a, rotation, "q", _ix("t", slot, q, "a"), q)
-    if a.temperature is not None:
+    if a.scores.temperature is not None:
         whole = _ix("t", slot, q, "a")
-        lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.temperature)}")
-    if a.log_length is not None:
+        lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.scores.temperature)}")
+    if a.scores.log_length is not None:
         whole = _ix("t", slot, q, "a")
-        lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.log_length}))/ln({a.log_length})")
+        lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.scores.log_length}))/ln({a.scores.log_length})")
 
 
 def _relative(lines: Lines, a: Attention) -> None:
@@ -118,8 +118,8 @@ def _relative(lines: Lines, a: Attention) -> None:
     q, _ = head_indices(a)
     states = f"q_P[{_ix('t', q, 'ϱ')}]"
     lines.sum(f"{states} = Σ_i n[t,i]·W_P[{_ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
-    if a.temperature is not None:
-        lines.pointwise(f"{states} = {states}·{growth(a.temperature)}")
+    if a.scores.temperature is not None:
+        lines.pointwise(f"{states} = {states}·{growth(a.scores.temperature)}")
     lines.sum(f"b_P[{_ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
 
 
@@ -215,20 +215,20 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
     here = _ix("t", "s", slot, q)
     query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
     lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{_ix('s', kv, 'a')}]", pairs)
-    z = f"z[{here}]/√{a.d_head}" if a.scale is None else f"{number(a.scale)}·z[{here}]"
-    if a.softcap is not None:
-        cap = number(a.softcap)
+    z = f"z[{here}]/√{a.d_head}" if a.scores.scale is None else f"{number(a.scores.scale)}·z[{here}]"
+    if a.scores.softcap is not None:
+        cap = number(a.scores.softcap)
         lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)
         z = f"z[{here}]"
     if a.position == "alibi":
         lines.pointwise(f"slope[{q}] = {_slope(a)}")
-        factor = "" if a.alibi_scale == 1.0 else f"{number(a.alibi_scale)}·"
+        factor = "" if a.scores.alibi_scale == 1.0 else f"{number(a.scores.alibi_scale)}·"
         z = f"{z} − {factor}slope[{q}]·(t − s)"
-    if a.relative is not None:
-        near = f"t − s < {a.relative.extent}"
+    if a.scores.relative is not None:
+        near = f"t − s < {a.scores.relative.extent}"
         lines.pointwise(f"b[{here}] = {{b_P[{_ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
-    if a.sinks:
+    if a.scores.sinks:
         lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
         lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
@@ -240,12 +240,16 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
         over = "w" if a.out_norm.over == "head" else _ix(q, "w")
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)
     if a.gate is not None:
-        gate = out if a.gate == "full" else _ix("t", slot, q)
-        weight = _ix("i", q, "w") if a.gate == "full" else _ix("i", q)
-        bias = plus(f"b_OG[{q}]", a.gate_bias)
-        lines.sum(f"G_O[{gate}] = Σ_i n[t,i]·W_OG[{weight}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
-        function = "σ" if a.gate_function == "sigmoid" else a.gate_function
-        lines.pointwise(f"o[{out}] = {function}(G_O[{gate}])·o[{out}]", saved=2)
+        gated(lines, a.gate, _ix("t", slot), q, "w")
+
+
+def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str) -> None:
+    """The heads' outputs times their gates."""
+    each = _ix(heads, channel) if gate.over == "full" else heads
+    value, bias = f"G_O[{_ix(here, each)}]", plus(f"b_OG[{heads}]", gate.bias)
+    lines.sum(f"{value} = Σ_i n[t,i]·W_OG[{_ix('i', each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
+    function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{_ix(here, heads, channel)}]"
+    lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)
 
 
 def _slope(a: Attention) -> str:

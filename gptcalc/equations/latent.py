@@ -11,7 +11,7 @@ import math
 
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.conventions import CacheForm, Form
-from gptcalc.equations.attention import growth
+from gptcalc.equations.attention import gated, growth
 from gptcalc.equations.conditions import Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
@@ -70,9 +70,7 @@ def latent_attention(
     else:
         _attend_absorbed(lines, a, pairs, dropout)
     if a.gate is not None:
-        gate, weight = ("t,h,w", "i,h,w") if a.gate == "full" else ("t,h", "i,h")
-        lines.sum(f"G_O[{gate}] = Σ_i n[t,i]·W_OG[{weight}]", saved=2, W_OG="gate")
-        lines.pointwise(f"o[t,h,w] = σ(G_O[{gate}])·o[t,h,w]", saved=2)
+        gated(lines, a.gate, "t", "h", "w")
     bias = plus("b_O[i]", "out" in a.bias)
     lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
 

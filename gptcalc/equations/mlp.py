@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
-from gptcalc.architecture import ACTIVATIONS, ClampAt, Experts, Mlp, Norm
+from gptcalc.architecture import (
+    ACTIVATIONS,
+    ClampAt,
+    Experts,
+    Hash,
+    Mlp,
+    Norm,
+    SharedExperts,
+    Sigmoid,
+    Softmax,
+    SparseMixer,
+    SqrtSoftplus,
+    TopkSigmoid,
+    TopkSoftmax,
+)
 from gptcalc.equations.conditions import Chosen, Condition
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
@@ -28,18 +42,18 @@ def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
         choices = m.n_experts + m.n_identity
         symbols.index("n_identity", m.n_identity, "experts", name)
         letters["η"] = symbols.derived(f"{n_experts.symbol}+n_identity", choices, "choices")
-    if m.n_shared:
-        if m.d_shared == m.n_shared * m.d_ff:
-            n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
-            letters["φ"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.d_shared, "channels", "tp")
+    if m.shared is not None:
+        if m.shared.d_ff == m.shared.n * m.d_ff:
+            n_shared = symbols.index("n_shared", m.shared.n, "experts", name)
+            letters["φ"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.shared.d_ff, "channels", "tp")
         else:
-            letters["φ"] = symbols.index("d_shared", m.d_shared, "channels", name, "tp")
-    if m.shared_sink:
-        n_shared = symbols.index("n_shared", m.n_shared, "experts", name)
+            letters["φ"] = symbols.index("d_shared", m.shared.d_ff, "channels", name, "tp")
+    if m.sink is not None:
+        n_shared = symbols.index("n_shared", m.sink.n, "experts", name)
         letters["ψ"] = letters["η"]
-        letters["η"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.n_shared, "choices")
-    if m.d_latent is not None:
-        letters["l"] = symbols.index("d_latent", m.d_latent, "channels", name)
+        letters["η"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.sink.n, "choices")
+    if m.latent is not None:
+        letters["l"] = symbols.index("d_latent", m.latent.d, "channels", name)
     if m.groups is not None:
         letters["b"] = symbols.index("n_expert_groups", m.groups.n, "choices", name)
     return letters
@@ -146,41 +160,41 @@ def experts(lines: Lines, m: Experts) -> None:
     _router(lines, m)
     chosen = Chosen(m.top_k, m.n_experts)
     source, width = "n[t,i]", "i"
-    if m.d_latent is not None:
+    if m.latent is not None:
         lines.sum("n_L[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
         source, width = "n_L[t,l]", "l"
-        if m.latent_norm is not None:
-            norm_line(lines, m.latent_norm, source, source, "l", "latent_norm", name="_l", saved=2)
+        if m.latent.norm is not None:
+            norm_line(lines, m.latent.norm, source, source, "l", "latent_norm", name="_l", saved=2)
     if m.weight_at == "input":
         lines.pointwise(f"n_E[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
         source = f"n_E[t,e,{width}]"
     _expert_layers(lines, m, source, width, chosen)
-    if m.d_latent is not None:
+    if m.latent is not None:
         lines.sum("y[t,i] = Σ_l y_L[t,l]·W_Y[l,i]", W_Y="latent_up")
     if m.n_identity:
         identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
         lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
     if m.out_bias:
         lines.pointwise("y[t,i] = y[t,i] + b_Y[i]", b_Y="out.bias")
-    if m.n_shared:
-        _shared(lines, m)
+    if m.shared is not None:
+        _shared(lines, m, m.shared)
 
 
 def _router(lines: Lines, m: Experts) -> None:
     """π[t,η]: how much each chosen expert weighs; the router itself runs over all of them."""
     router = "router"
     source = "n[t,i]"
-    if m.router_scale:
-        eps = (m.norm or Norm()).eps
-        text = "n_R[t,i] = rmsnorm_i(x[t,i])·s_R[i]/√d"
-        lines.pointwise(text, None, 2, router, constants={"ε": eps}, s_R="router_scale")
+    scales = m.router.scales
+    if scales is not None:
+        text = f"n_R[t,i] = {scales.norm.kind}_i(x[t,i])·s_R[i]/√d"
+        lines.pointwise(text, None, 2, router, constants={"ε": scales.norm.eps}, s_R="router_scale")
         source = "n_R[t,i]"
     bias = plus("b_R[η]", "router" in m.bias)
     lines.sum(f"ρ[t,η] = Σ_i {source}·W_R[i,η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
-    if m.router_logit_scale != 1.0:
-        lines.pointwise(f"ρ[t,η] = {signed(m.router_logit_scale)}·ρ[t,η]", component=router)
-    if m.router_softcap is not None:
-        cap = number(m.router_softcap)
+    if m.router.logit_scale != 1.0:
+        lines.pointwise(f"ρ[t,η] = {signed(m.router.logit_scale)}·ρ[t,η]", component=router)
+    if m.router.softcap is not None:
+        cap = number(m.router.softcap)
         lines.pointwise(f"ρ[t,η] = {cap}·tanh(ρ[t,η]/{cap})", component=router)
     _choose(lines, m)
     _weigh(lines, m)
@@ -196,11 +210,11 @@ SCORES = {
 
 def _choose(lines: Lines, m: Experts) -> None:
     """R(t): the experts of a token."""
-    if m.hash:
+    if isinstance(m.choice, Hash):
         lines.pointwise(f"R(t) = listed_η({m.top_k}, token(t))", component="router")
         return
-    one = "ψ" if m.shared_sink else "η"  # which runs over what may be chosen
-    score = SCORES.get(m.router, "ρ[t,η]").replace("η", one) + f" + b_S[{one}]" * m.selection_bias
+    one = "ψ" if m.sink is not None else "η"  # which runs over what may be chosen
+    score = SCORES.get(m.router.kind, "ρ[t,η]").replace("η", one) + f" + b_S[{one}]" * m.selection_bias
     over = one
     if m.groups is not None and m.groups.n > 1:
         members = (m.n_experts + m.n_identity) // m.groups.n
@@ -214,22 +228,26 @@ def _choose(lines: Lines, m: Experts) -> None:
 def _weigh(lines: Lines, m: Experts) -> None:
     """π[t,η], of the chosen ones and of shared experts that the router weighs, too."""
     router = "router"
-    among = f"η ≥ {m.n_experts}" if m.shared_sink else ""
+    among = f"η ≥ {m.n_experts}" if m.sink is not None else ""
     match m.router:
-        case "topk_softmax":
-            share, divided = "softmax_{η | η ∈ R(t)}(ρ[t,η])", False
-        case "topk_sigmoid":
-            share, divided = "σ(ρ[t,η])", m.normalize
-        case "sparsemixer":  # one after the other, by a softmax over those left within a margin (arXiv:2409.12136)
-            margin = f"{number(2 * m.jitter)}·max(abs(ρ[t,e]), ρ[t,η])"
+        case TopkSoftmax():
+            share = "softmax_{η | η ∈ R(t)}(ρ[t,η])"
+        case TopkSigmoid():
+            share = "σ(ρ[t,η])"
+        case SparseMixer(
+            jitter=jitter
+        ):  # one after the other, by a softmax over those left within a margin (arXiv:2409.12136)
+            margin = f"{number(2 * jitter)}·max(abs(ρ[t,e]), ρ[t,η])"
             near = f"ρ[t,e] ≤ ρ[t,η], ρ[t,η] − ρ[t,e] ≤ {margin}"
-            share, divided = f"1/(Σ_{{e | {near}}} exp(ρ[t,e] − ρ[t,η]))", m.normalize
-        case _:
-            share, divided = SCORES[m.router], m.normalize
-    factor = "" if m.route_scale == 1.0 else f"{signed(m.route_scale)}·"
-    factor += "s_π[]·" * m.learned_route_scale
-    scales = "·s_E[η]" * m.router_scale
-    if divided:
+            share = f"1/(Σ_{{e | {near}}} exp(ρ[t,e] − ρ[t,η]))"
+        case Softmax() | Sigmoid() | SqrtSoftplus():
+            share = SCORES[m.router.kind]
+        case _ as never:
+            assert_never(never)
+    factor = "" if m.router.scale == 1.0 else f"{signed(m.router.scale)}·"
+    factor += "s_π[]·" * m.router.learned_scale
+    scales = "·s_E[η]" * (m.router.scales is not None)
+    if m.normalize:
         lines.pointwise(f"π[t,η] = {share}", component=router)
         total = "Σ_{η | η ∈ R(t)} π[t,η]" + (f" + Σ_{{η | {among}}} π[t,η]" if among else "")
         lines.pointwise(f"Π[t] = {total}", component=router)
@@ -251,10 +269,10 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     if weigh:
         lines.pointwise("H[t,e,f] = π[t,e]·H[t,e,f]", chosen, saved=2)
-    target = "y_L[t,l]" if m.d_latent is not None else "y[t,i]"
+    target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} H[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
-        chosen, 2 if m.d_latent is not None else 0, W_D=Mark("down", "down"), b_D="down.bias",
+        chosen, 2 if m.latent is not None else 0, W_D=Mark("down", "down"), b_D="down.bias",
     )  # fmt: skip
 
 
@@ -264,26 +282,26 @@ def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, ch
     each = f"y_E[t,e,{i}]"
     lines.sum(f"{each} = Σ_f H[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D=Mark("down", "down"), b_D="down.bias")
     norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
-    target = "y_L[t,l]" if m.d_latent is not None else "y[t,i]"
-    lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.d_latent is not None else 0)
+    target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
+    lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.latent is not None else 0)
 
 
-def _shared(lines: Lines, m: Experts) -> None:
+def _shared(lines: Lines, m: Experts, shared: SharedExperts) -> None:
     """Experts that every token passes; side by side they are one dense layer of their joint width."""
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    activation = Activation(m.activation, m.shared_clamp or m.clamp, m.clamp_at)
-    kept = not m.shared_sink
+    activation = Activation(m.activation, shared.clamp or m.clamp, m.clamp_at)
+    kept = m.sink is None
     _feed_forward(lines, "φ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
-    if m.shared_sink:
-        width = m.d_shared // m.n_shared
+    if m.sink is not None:
+        width = shared.d_ff // shared.n
         share = f"π[t,{m.n_experts} + ⌊φ/{width}⌋]"
         lines.pointwise(f"H_S[t,φ] = {share}·H_S[t,φ]", None, 2, name)
     out = plus("b_DS[i]", bool(bias))
     text = f"y_S[t,i] = Σ_φ H_S[t,φ]·W_DS[φ,i]{out}"
-    lines.sum(text, None, 2 * m.shared_gate, name, W_DS=Mark("shared.down", "down"), b_DS="shared.down.bias")
-    if m.shared_gate:
+    lines.sum(text, None, 2 * shared.gate, name, W_DS=Mark("shared.down", "down"), b_DS="shared.down.bias")
+    if shared.gate:
         lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")
         lines.pointwise("y_S[t,i] = σ(γ_S[t])·y_S[t,i]", component=name)
     lines.pointwise("y[t,i] = y[t,i] + y_S[t,i]", component=name)

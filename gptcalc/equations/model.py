@@ -442,10 +442,11 @@ class _Parts:
 
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
         scope = self.model.scope(mixer)
-        if mixer.laurel is not None:
-            scope["ϱ"] = self.model.symbols.index("laurel_rank", mixer.laurel.rank, "channels", mixer.section)
-        if mixer.conv is not None:
-            scope |= convolution_scope(mixer.conv, mixer.section, self.model.symbols, OF_OUTPUT)
+        residual = mixer.residual
+        if residual.low_rank is not None:
+            scope["ϱ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
+        if residual.conv is not None:
+            scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         lines = self.model.lines(self.prefixes.next(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)

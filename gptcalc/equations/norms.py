@@ -56,23 +56,24 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
     """
     norm, at = sublayer.norm_behind, sublayer.norm_at
-    if sublayer.conv is not None:
+    if sublayer.residual.conv is not None:
         lines.pointwise("y′[t,i] = y[t,i]", saved=2)
-        convolve(lines, "y", "i", "conv", sublayer.conv, OF_OUTPUT)
+        convolve(lines, "y", "i", "conv", sublayer.residual.conv, OF_OUTPUT)
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
         norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
-    scale = "" if sublayer.residual_scale == 1.0 else f"{signed(sublayer.residual_scale)}·"
-    if sublayer.residual_gate is not None:
-        _mix(lines.under("other"), sublayer.residual_gate, scale)
+    residual = sublayer.residual
+    scale = "" if residual.scale == 1.0 else f"{signed(residual.scale)}·"
+    if residual.gate is not None:
+        _mix(lines.under("other"), residual.gate, scale)
         return
     y = f"{scale}y[t,i]"
-    if target == "x" and averaged and sublayer.laurel is None:
+    if target == "x" and averaged and residual.low_rank is None:
         lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
-    if sublayer.laurel is not None:
-        _low_rank(lines.under("other"), sublayer.laurel)
+    if residual.low_rank is not None:
+        _low_rank(lines.under("other"), residual.low_rank)
         text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
     lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":

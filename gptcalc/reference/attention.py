@@ -6,11 +6,10 @@ Letters: B sequences, T new tokens, S keys held, g KV heads, r query heads that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from gptcalc.architecture import Attention, BlockIndexer, Norm, OutNorm, QKNorm, RelativeBias
+from gptcalc.architecture import Attention, BlockIndexer, OutNorm, OutputGate, QKNorm, RelativeBias
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved
 from gptcalc.reference.experts import route_softmax_of_top, top
@@ -28,14 +27,16 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         return attention_experts(a, x, w, step)
     q = _queries(a, x, w, step)  # (B, T, n_heads, h)
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
-    allowed = None if a.relative is None else _biased(a, a.relative, k.shape[2], x, w.at("relative"), step)
+    allowed = (
+        None if a.scores.relative is None else _biased(a, a.scores.relative, k.shape[2], x, w.at("relative"), step)
+    )
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step, allowed)  # (B, T, n_heads, c)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
-        o = gated(o, x, a.gate, w, step, softplus if a.gate_function == "softplus" else sigmoid, a.gate_bias)
+        o = gated(a.gate, o, x, w, step)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
     return step.linear(flat, w, "out", d, "out" in a.bias)
 
@@ -43,9 +44,9 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
 def _queries(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     """(B, T, n_heads, h), as projected."""
     name, bias = "q", "q" in a.bias
-    if a.q_rank is not None:
-        x = step.linear(x, w, "q_a", a.q_rank)  # (B, T, q_rank)
-        x = normed(x, a.norm or Norm(), w.at("q_a_norm"))
+    if a.bottleneck is not None:
+        x = step.linear(x, w, "q_a", a.bottleneck.rank)  # (B, T, q_rank)
+        x = normed(x, a.bottleneck.norm, w.at("q_a_norm"))
         name = "q_b"
     return step.linear(x, w, name, a.n_heads * a.d_head, bias).reshape(*x.shape[:2], a.n_heads, a.d_head)
 
@@ -97,11 +98,11 @@ def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple
 def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
     """Queries normed, rotated and scaled: (B, T, n_heads, h)."""
     q = _normed_and_rotated(a, q, a.qk_norm, w.at("q_norm"), step)
-    if a.temperature is not None:
-        q = q * step.temperature(a.temperature)
-    if a.log_length is not None:
-        q = q * step.log_growth(a.log_length)
-    return q * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_head))
+    if a.scores.temperature is not None:
+        q = q * step.temperature(a.scores.temperature)
+    if a.scores.log_length is not None:
+        q = q * step.log_growth(a.scores.log_length)
+    return q * a.score_scale
 
 
 def _normed_and_rotated(a: Attention, x: Array, norm: QKNorm | None, w: Weights, step: Step) -> Array:
@@ -138,14 +139,14 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
     g, keys = k.shape[1:3]
     q = q.swapaxes(1, 2).reshape(batch, g, n_heads // g, new, a.d_head)  # (B, g, r, T, h)
     s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")  # (B, g, r, T, S)
-    s = softcapped(s, a.softcap)
+    s = softcapped(s, a.scores.softcap)
     if a.position == "alibi":
         bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
-        s += bias if a.alibi_scale == 1.0 else bias * a.alibi_scale
+        s += bias if a.scores.alibi_scale == 1.0 else bias * a.scores.alibi_scale
     mask = step.mask(keys, a.window, a.chunk) if allowed is None else allowed
     if mask is not None:
         s += mask
-    sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.sinks else None
+    sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.scores.sinks else None
     p = softmax(s, sinks)
     if step.attention is not None:
         step.attention.append(p.reshape(batch, n_heads, new, keys))
@@ -157,8 +158,8 @@ def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weight
     """The learned bias of each query for each key by their distance, −∞ where it sees none: (B, g, r, T, S)."""
     width, extent = relative.d, relative.extent
     states = step.linear(x, w, "states", a.n_heads * width).reshape(*x.shape[:2], a.n_heads, width)
-    if a.temperature is not None:
-        states = states * step.temperature(a.temperature)
+    if a.scores.temperature is not None:
+        states = states * step.temperature(a.scores.temperature)
     by_distance = step.dot(states, w("profiles", width, extent)).swapaxes(1, 2)  # (B, n_heads, T, extent)
     distance = step.positions[:, None] - np.arange(step.length - keys, step.length, like=step.tokens)  # (T, S)
     place = np.minimum(np.maximum(distance, 0), extent - 1)[None, None]
@@ -218,22 +219,14 @@ def _chosen_blocks(a: Attention, index: BlockIndexer, x: Array, w: Weights, step
     return top(np.where(newest, math.inf, best), min(index.top_k, n))
 
 
-def gated(
-    o: Array,
-    x: Array,
-    gate: str,
-    w: Weights,
-    step: Step,
-    function: Callable[[Array], Array] = sigmoid,
-    bias: bool = False,
-) -> Array:
+def gated(gate: OutputGate, o: Array, x: Array, w: Weights, step: Step) -> Array:
     """The heads' outputs (B, T, n_heads, c) times σ(x · W + b), one gate a head or one a channel, one bias a head."""
     n_heads, c = o.shape[2:]
-    width = 1 if gate == "head" else c
+    width = 1 if gate.over == "head" else c
     g = step.linear(x, w, "gate", n_heads * width).reshape(*x.shape[:2], n_heads, width)
-    if bias:
+    if gate.bias:
         g = g + w("gate.bias", n_heads).reshape(n_heads, 1)
-    return o * function(g)
+    return o * (sigmoid(g) if gate.function == "sigmoid" else softplus(g))
 
 
 def attention_experts(a: Attention, x: Array, w: Weights, step: Step) -> Array:

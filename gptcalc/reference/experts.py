@@ -11,7 +11,20 @@ from typing import assert_never
 
 import numpy as np
 
-from gptcalc.architecture import ACTIVATIONS, ExpertGroups, Experts, Mlp, Norm
+from gptcalc.architecture import (
+    ACTIVATIONS,
+    ExpertGroups,
+    Experts,
+    Hash,
+    Mlp,
+    SharedExperts,
+    Sigmoid,
+    Softmax,
+    SparseMixer,
+    SqrtSoftplus,
+    TopkSigmoid,
+    TopkSoftmax,
+)
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.mlp import combined, mlp
 from gptcalc.reference.norms import normed, softmax
@@ -24,18 +37,18 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     """x (B, T, d) -> (B, T, d); `stream` is x before the norm in front, which some routers read instead."""
     d = x.shape[-1]
     index, weight = route(m, x, stream, w, step)  # (B, T, k) each, of shared experts that are weighed more
-    shares = weight[..., m.top_k :] if m.shared_sink else None  # (B, T, n_shared)
+    shares = weight[..., m.top_k :] if m.sink is not None else None  # (B, T, n_shared)
     weight = weight[..., : m.top_k]
-    inner = x if m.d_latent is None else step.linear(x, w, "latent_down", m.d_latent)  # (B, T, e)
-    if m.latent_norm is not None:
-        inner = normed(inner, m.latent_norm, w.at("latent_norm"))
+    inner = x if m.latent is None else step.linear(x, w, "latent_down", m.latent.d)  # (B, T, e)
+    if m.latent is not None and m.latent.norm is not None:
+        inner = normed(inner, m.latent.norm, w.at("latent_norm"))
     y = _in_pieces(m, inner, index, weight, w, step)  # (B, T, e)
-    if m.d_latent is not None:
+    if m.latent is not None:
         y = step.linear(y, w, "latent_up", d)
     if m.out_bias:
         y = y + w("out.bias", d)
-    if m.n_shared:
-        y = y + _shared(m, x, shares, w, step)
+    if m.shared is not None:
+        y = y + _shared(m, m.shared, x, shares, w, step)
     return y
 
 
@@ -47,33 +60,37 @@ def top(scores: Array, k: int) -> Array:
 
 def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Which experts each token goes to, and with what weights: (B, T, k) each."""
-    choices = m.n_experts + m.n_identity + (m.n_shared if m.shared_sink else 0)
-    if m.router_scale:
-        x = normed(stream, Norm(weight=False, eps=(m.norm or Norm()).eps), w.at("router_norm"))
+    router = m.router
+    choices = m.n_experts + m.n_identity + (m.sink.n if m.sink is not None else 0)
+    if router.scales is not None:
+        x = normed(stream, router.scales.norm, w.at("router_norm"))
         x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
     logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
-    if m.router_logit_scale != 1.0:
-        logits = logits * m.router_logit_scale
-    logits = softcapped(logits, m.router_softcap)
-    if m.router == "sparsemixer":
-        index, weight = _sparsemixer(logits, m.top_k, m.jitter)
-    elif m.router in ("topk_softmax", "topk_sigmoid"):
-        index = _index(m, logits, w, step)
-        best = np.take_along_axis(logits, index, axis=-1)
-        weight = softmax(best) if m.router == "topk_softmax" else sigmoid(best)
-    else:
-        scores = _scores(m, logits)
-        index = _index(m, scores[..., : m.n_experts + m.n_identity], w, step)
-        weight = np.take_along_axis(scores, index, axis=-1)
-    if m.shared_sink:
-        weight = np.concatenate([weight, scores[..., m.n_experts :]], axis=-1)
-    if m.normalize and m.router != "topk_softmax":  # the softmax of the chosen sums to 1 already
+    if router.logit_scale != 1.0:
+        logits = logits * router.logit_scale
+    logits = softcapped(logits, router.softcap)
+    match router:
+        case SparseMixer():
+            index, weight = _sparsemixer(logits, m.top_k, router.jitter)
+        case TopkSoftmax() | TopkSigmoid():
+            index = _index(m, logits, w, step)
+            best = np.take_along_axis(logits, index, axis=-1)
+            weight = softmax(best) if isinstance(router, TopkSoftmax) else sigmoid(best)
+        case Softmax() | Sigmoid() | SqrtSoftplus():
+            scores = _scores(router, logits)
+            index = _index(m, scores[..., : m.n_experts + m.n_identity], w, step)
+            weight = np.take_along_axis(scores, index, axis=-1)
+            if m.sink is not None:
+                weight = np.concatenate([weight, scores[..., m.n_experts :]], axis=-1)
+        case _:
+            assert_never(router)
+    if m.normalize:
         weight = weight / (weight.sum(axis=-1, keepdims=True) + 1e-20)
-    if m.router_scale:
+    if router.scales is not None:
         weight = weight * np.take(w("expert_scale", m.n_experts), index, axis=0)
-    if m.learned_route_scale:
+    if router.learned_scale:
         weight = weight * w("route_scale", 1)
-    return index, weight * m.route_scale
+    return index, weight * router.scale
 
 
 def route_softmax_of_top(logits: Array, top_k: int) -> tuple[Array, Array]:
@@ -82,10 +99,10 @@ def route_softmax_of_top(logits: Array, top_k: int) -> tuple[Array, Array]:
     return index, softmax(np.take_along_axis(logits, index, axis=-1))
 
 
-def _scores(m: Experts, logits: Array) -> Array:
-    if m.router == "softmax":
+def _scores(router: Softmax | Sigmoid | SqrtSoftplus, logits: Array) -> Array:
+    if isinstance(router, Softmax):
         return softmax(logits)
-    if m.router == "sigmoid":
+    if isinstance(router, Sigmoid):
         return sigmoid(logits)
     root: Array = np.sqrt(softplus(logits))
     return root
@@ -93,7 +110,7 @@ def _scores(m: Experts, logits: Array) -> Array:
 
 def _index(m: Experts, scores: Array, w: Weights, step: Step) -> Array:
     """The chosen experts (B, T, k): those of the largest scores, or those that a fixed table has for the token."""
-    if m.hash:
+    if isinstance(m.choice, Hash):
         return w.listed("table", step.tokens, m.top_k, m.n_experts)
     return top(_selection(m, scores, w), m.top_k)
 
@@ -181,19 +198,19 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
     return total
 
 
-def _shared(m: Experts, x: Array, shares: Array | None, w: Weights, step: Step) -> Array:
+def _shared(m: Experts, shared: SharedExperts, x: Array, shares: Array | None, w: Weights, step: Step) -> Array:
     """The expert that every token passes through: (B, T, d)."""
     bias = tuple(site for site in ("gate", "up", "down") if "shared" in m.bias)
     dense = Mlp(
         section=m.section,
         norm=None,
-        d_ff=m.d_shared,
+        d_ff=shared.d_ff,
         activation=m.activation,
         bias=bias,  # type: ignore[arg-type]
-        clamp=m.shared_clamp or m.clamp,
+        clamp=shared.clamp or m.clamp,
         clamp_at=m.clamp_at,
     )
     y = mlp(dense, x, w.at("shared"), step, shares)
-    if m.shared_gate:
+    if shared.gate:
         y = y * sigmoid(step.linear(x, w, "shared_gate", 1))
     return y

@@ -42,7 +42,7 @@ def latent_attention(a: LatentAttention, x: Array, w: Weights, step: Step) -> Ar
     else:
         o = _expanded(q_nope, q_rope, _unfolded(a, held, w, step), mask, step)
     if a.gate is not None:
-        o = gated(o, x, a.gate, w, step)  # (B, T, n, c)
+        o = gated(a.gate, o, x, w, step)  # (B, T, n, c)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)
     return step.linear(flat, w, "out", x.shape[-1], "out" in a.bias)
 

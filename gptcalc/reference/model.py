@@ -318,11 +318,11 @@ class BlockRun:
         """The stream after a sublayer with a residual of its own."""
         y, w = self.branch(mixer, x, read)
         self.step.tally.added(f"{self.step.place}residual", x, y)
-        if mixer.residual_gate is not None:
-            return mixed(mixer.residual_gate, x, y, w)
-        if mixer.laurel is not None:
+        if mixer.residual.gate is not None:
+            return mixed(mixer.residual.gate, x, y, w)
+        if mixer.residual.low_rank is not None:
             n = self.front(mixer, read, w)
-            x = (x + y + n + low_rank(mixer.laurel, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
+            x = (x + y + n + low_rank(mixer.residual.low_rank, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
         else:
             x = self.step.joined(x, y)
         return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
@@ -330,11 +330,11 @@ class BlockRun:
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
         """What a sublayer adds to the stream x, given what it reads, and its weights."""
         y, w = self.mix(mixer, read, x)
-        if mixer.conv is not None:
-            y = convolved(y, "conv", mixer.conv, w, self.step)
+        if mixer.residual.conv is not None:
+            y = convolved(y, "conv", mixer.residual.conv, w, self.step)
         if mixer.norm_behind is not None and mixer.norm_at != "post":
             y = normed(y, mixer.norm_behind, w.at("post_norm"))
-        return y if mixer.residual_scale == 1.0 else y * mixer.residual_scale, w
+        return y if mixer.residual.scale == 1.0 else y * mixer.residual.scale, w
 
     def mix(self, mixer: Mixer, read: Array, stream: Array) -> tuple[Array, Weights]:
         """The sublayer's function after the norm in front, and its weights."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gptcalc.architecture import (
     Architecture,
     Attention,
+    Best,
     Block,
     CompressedAttention,
     Experts,
@@ -27,6 +28,7 @@ from gptcalc.architecture import (
     Proportional,
     Repeat,
     Rope,
+    SparseMixer,
     pairs_turned,
 )
 
@@ -120,9 +122,10 @@ class _Shrinking:
     def mixer(self, mixer: Mixer) -> Mixer:
         if mixer not in self.mixers:
             small = self.small(mixer)
-            if small.laurel is not None:
-                rank = self.size("laurel.rank", small.laurel.rank, least=3)
-                small = replace(small, laurel=replace(small.laurel, rank=rank))
+            low_rank = small.residual.low_rank
+            if low_rank is not None:
+                low_rank = replace(low_rank, rank=self.size("laurel.rank", low_rank.rank, least=3))
+                small = replace(small, residual=replace(small.residual, low_rank=low_rank))
             self.mixers[mixer] = small
         return self.mixers[mixer]
 
@@ -156,7 +159,10 @@ class _Shrinking:
             d_index = self.size("index.d", index.d, least=d_head + 1)
             local = min(index.local, BLOCKS - 1)
             index = replace(index, d=d_index, block=BLOCK, top_k=BLOCKS, local=local)
-        relative = a.relative
+        scores, bottleneck = a.scores, a.bottleneck
+        if bottleneck is not None:
+            bottleneck = replace(bottleneck, rank=self.size("q_rank", bottleneck.rank, least=5))
+        relative = scores.relative
         if relative is not None:
             extent = WINDOW if relative.extent == a.window else 2 * WINDOW - 1
             relative = replace(relative, d=self.size("relative.d", relative.d), extent=extent)
@@ -169,12 +175,15 @@ class _Shrinking:
             rope=None if a.rope is None else self.rope(a.rope, d_head),
             window=a.window and WINDOW,
             chunk=a.chunk and CHUNK,
-            q_rank=a.q_rank and self.size("q_rank", a.q_rank, least=5),
-            temperature=a.temperature and replace(a.temperature, floor=3.0),
-            log_length=a.log_length and WINDOW,
+            bottleneck=bottleneck,
+            scores=replace(
+                scores,
+                temperature=scores.temperature and replace(scores.temperature, floor=3.0),
+                log_length=scores.log_length and WINDOW,
+                relative=relative,
+            ),
             experts=experts,
             index=index,
-            relative=relative,
         )
 
     def rope(self, rope: Rope, width: int) -> Rope:
@@ -240,20 +249,27 @@ class _Shrinking:
 
     def experts(self, m: Experts) -> Experts:
         top_k = min(m.top_k, 2)
-        groups = m.groups
+        router, groups = m.router, m.groups
         if groups is not None:
             n = 1 if groups.n == 1 else 3
             groups = replace(groups, n=n, top_k=n if groups.top_k == groups.n else min(groups.top_k, n - 1))
+        if not isinstance(router, SparseMixer) and isinstance(router.choice, Best):
+            router = replace(router, choice=replace(router.choice, groups=groups))
         n_groups = groups.n if groups is not None else 1
+        shared, latent = m.shared, m.latent
+        if shared is not None:
+            apart = shared.n if m.sink is not None else 1
+            shared = replace(shared, d_ff=self.size("d_shared", shared.d_ff, multiple=apart, least=5))
+        if latent is not None:
+            latent = replace(latent, d=self.size("d_latent", latent.d, least=5))
         n_identity = n_groups if m.n_identity else 0
         return replace(
             m,
             n_experts=self.size("n_experts", m.n_experts, multiple=n_groups, least=max(4, 2 * n_groups)),
             top_k=top_k,
             d_ff=self.size("expert d_ff", m.d_ff, least=5),
-            d_shared=m.d_shared
-            and self.size("d_shared", m.d_shared, multiple=m.n_shared if m.shared_sink else 1, least=5),
-            groups=groups,
-            d_latent=m.d_latent and self.size("d_latent", m.d_latent, least=5),
+            router=router,
+            shared=shared,
+            latent=latent,
             n_identity=n_identity,
         )

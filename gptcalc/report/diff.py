@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from gptcalc import units
 from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
+from gptcalc.document.fields import declared
 from gptcalc.equations import equations
 from gptcalc.report.data import plain
 from gptcalc.report.figures import FIGURES, Facts
@@ -67,12 +68,7 @@ def _fields(a: Architecture, b: Architecture) -> Iterator[Field]:
 
 def described(architecture: Architecture) -> Iterator[tuple[str, Any]]:
     """Dotted keys and values of an architecture, one set of keys a section."""
-    whole = {
-        name: getattr(architecture, name)
-        for name in architecture.__struct_fields__
-        if name not in ("name", "layers", "mtp")
-    }
-    yield from _flat(whole, "")
+    yield from _keys(architecture, "", ("name", "layers", "mtp"))
     if architecture.mtp is not None:
         yield "mtp.n", architecture.mtp.n
     groups = architecture.groups()
@@ -82,18 +78,25 @@ def described(architecture: Architecture) -> Iterator[tuple[str, Any]]:
         for mixer in sublayers(block):
             seen.setdefault(mixer.section, mixer)
     for section, mixer in seen.items():
-        keys = {name: getattr(mixer, name) for name in mixer.__struct_fields__ if name != "section"}
-        yield from _flat(keys, f"{section}.")
+        yield from _keys(mixer, f"{section}.", ("section",))
 
 
-def _flat(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if type(item) is Norm:
-            yield f"{prefix}{key}", _norm(item)
-        elif isinstance(item, Struct):
-            yield from _flat({name: getattr(item, name) for name in item.__struct_fields__}, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", to_builtins(item, enc_hook=plain)
+def _keys(struct: Struct, prefix: str, but: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """A struct's keys as a document has them, those of flat groups beside its own."""
+    config = struct.__struct_config__
+    if config.tag_field is not None and not but:
+        yield f"{prefix}{config.tag_field}", config.tag
+    flat = {field.key for field in declared(type(struct)) if field.flat}
+    for name, key in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        value = getattr(struct, name)
+        if name in but:
+            continue
+        if type(value) is Norm:
+            yield f"{prefix}{key}", _norm(value)
+        elif isinstance(value, Struct):
+            yield from _keys(value, prefix if key in flat else f"{prefix}{key}.")
+        elif value is not None or key not in flat:
+            yield f"{prefix}{key}", to_builtins(value, enc_hook=plain)
 
 
 def _norm(norm: Norm) -> str:

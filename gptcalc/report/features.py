@@ -9,10 +9,12 @@ from gptcalc.architecture import (
     Attention,
     CompressedAttention,
     Experts,
+    Hash,
     LatentAttention,
     Mixer,
     Mlp,
     Part,
+    Temperature,
     rotated,
     sublayers,
 )
@@ -66,18 +68,20 @@ def _is_parallel(part: Part) -> bool:
     return len(part.units) > 1
 
 
+def _temperature(mixer: Attention | LatentAttention) -> Temperature | None:
+    return mixer.scores.temperature if isinstance(mixer, Attention) else mixer.temperature
+
+
 def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
-    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre", "laurel": mixer.laurel is not None}
+    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre", "laurel": mixer.residual.low_rank is not None}
     if isinstance(mixer, (Attention, LatentAttention)):
         yield attention(mixer)
         found |= {
             "nope": positions_in_layers and mixer.position == "none",
-            "partial-rope": isinstance(mixer, Attention)
-            and mixer.rope is not None
-            and rotated(mixer.rope, mixer.d_head) < mixer.d_head,
+            "partial-rope": isinstance(mixer, Attention) and _turns_in_part(mixer),
             "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
             "gate": mixer.gate is not None,
-            "temperature": mixer.temperature is not None,
+            "temperature": _temperature(mixer) is not None,
             "shared-kv": mixer.kv is not None,
         }
     if isinstance(mixer, Attention):
@@ -87,8 +91,8 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
             "chunk": mixer.chunk is not None,
             "qk-norm": mixer.qk_norm is not None,
             "qkv-bias": {"q", "k", "v"} <= set(mixer.bias),
-            "sinks": mixer.sinks,
-            "softcap": mixer.softcap is not None,
+            "sinks": mixer.scores.sinks,
+            "softcap": mixer.scores.softcap is not None,
             "k-eq-v": mixer.k_eq_v,
             "attention-experts": mixer.experts is not None,
             "indexer": mixer.index is not None,
@@ -107,11 +111,11 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
     elif isinstance(mixer, Experts):
         yield "moe"
         found |= {
-            "shared-experts": mixer.n_shared > 0,
+            "shared-experts": mixer.shared is not None,
             "selection-bias": mixer.selection_bias,
-            "hash-routing": mixer.hash,
+            "hash-routing": isinstance(mixer.choice, Hash),
             "expert-groups": mixer.groups is not None,
-            "latent-experts": mixer.d_latent is not None,
+            "latent-experts": mixer.latent is not None,
             "identity-experts": mixer.n_identity > 0,
         }
     elif isinstance(mixer, Mlp):

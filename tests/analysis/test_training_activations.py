@@ -302,7 +302,7 @@ def test_features_of_experts(section: dict[str, Any], more: int) -> None:
         # keys and values before their convolutions
         ({"attn": {"kv_conv": 3}}, 2 * 2 * 2 * 64),
         # the outputs before theirs
-        ({"attn": {"conv": 3}}, 2 * 2 * 64),
+        ({"attn": {"out_conv": 3}}, 2 * 2 * 64),
         # the states that mix the profiles
         ({"attn": {"relative": {"d": 5, "extent": 9}}}, 2 * 2 * 4 * 5),
         ({"mlp": {"out_scale": True}}, 2 * 2 * 64),

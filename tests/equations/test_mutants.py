@@ -212,7 +212,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "shared expert left out",
         "equations.mlp",
-        "    if m.n_shared:\n        _shared",
+        "    if m.shared is not None:\n        _shared",
         "    if False:\n        _shared",
         "deepseek-v3 total",
     ),
@@ -298,7 +298,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "no learned residual",
         "equations.norms",
-        "if sublayer.laurel is not None",
+        "if residual.low_rank is not None",
         "if False",
         "gemma-3n-e2b total",
     ),
@@ -340,7 +340,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "a router without shared experts",
         "equations.mlp",
-        'm.n_experts + m.n_shared, "choices")',
+        'm.n_experts + m.sink.n, "choices")',
         'm.n_experts, "choices")',
         "inkling-975b-a41b total",
     ),

@@ -463,7 +463,7 @@ def test_an_indexer_that_follows_another() -> None:
 def test_router_and_experts_of_a_sigmoid_mixture() -> None:
     blocks = list(arch(DEEPSEEK, n_group=4, topk_group=2, norm_topk_prob=False).blocks())
     experts = next(m for m in sublayers(blocks[-1]) if isinstance(m, Experts))
-    assert (experts.router, experts.selection_bias, experts.normalize) == ("sigmoid", True, False)
+    assert (experts.router.kind, experts.selection_bias, experts.normalize) == ("sigmoid", True, False)
     assert experts.groups is not None
     assert (experts.groups.n, experts.groups.top_k, experts.groups.score) == (4, 2, "top2")
 

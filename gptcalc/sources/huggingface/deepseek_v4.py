@@ -196,7 +196,7 @@ DEEPSEEK_V4 = LLAMA.but(
             "selection_bias": True,
             "clamp": number("swiglu_limit"),
         },
-        "hashed": {"like": "moe", "selection_bias": False, "hash": True},
+        "hashed": {"like": "moe", "selection_bias": False, "choice": "hash"},
         "mtp": Hole(next_tokens),
     },
     only={"topk_method": "noaux_tc", "num_key_value_heads": 1, "norm_topk_prob": True},

@@ -79,7 +79,7 @@ INKLING = LLAMA.but(
             "scale": inverse("head_dim"),
             "relative": {"d": size("d_rel"), "extent": size("rel_extent")},
             "kv_conv": _kernel,
-            "conv": _kernel,
+            "out_conv": _kernel,
         },
         "growing": {"like": "attn", "temperature": Hole(growth)},
         "local": {
@@ -91,7 +91,7 @@ INKLING = LLAMA.but(
             "window": size("sliding_window_size", "sliding_window"),
             "relative": {"d": size("d_rel"), "extent": size("sliding_window_size", "sliding_window")},
         },
-        "mlp": {"activation": LLAMA.document["mlp"], "out_scale": True, "conv": _kernel},
+        "mlp": {"activation": LLAMA.document["mlp"], "out_scale": True, "out_conv": _kernel},
         "moe": {
             "n_experts": size("n_routed_experts", "num_local_experts"),
             "top_k": size("num_experts_per_tok"),
@@ -103,7 +103,7 @@ INKLING = LLAMA.but(
             "route_scale": number("route_scale"),
             "shared_sink": True,
             "learned_route_scale": True,
-            "conv": _kernel,
+            "out_conv": _kernel,
         },
         "mtp": Hole(no_modules),
     },
