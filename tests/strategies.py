@@ -232,8 +232,9 @@ def mixtures(draw: st.DrawFn) -> Document:
         "n_experts": n_experts,
         "top_k": draw(st.integers(1, n_experts // groups)),
         "router": draw(st.sampled_from(["softmax", "topk_softmax", "sigmoid", "topk_sigmoid", "sqrtsoftplus"])),
-        "normalize": draw(st.booleans()),
     }
+    if section["router"] != "topk_softmax":
+        section["normalize"] = draw(st.booleans())
     if groups > 1:
         section["groups"] = {"n": groups, "top_k": 1, "score": draw(st.sampled_from(["max", "top2"]))}
     sites = ["up", "down", "router"] + (["gate"] if activation in GATED else [])
@@ -250,7 +251,7 @@ def mixtures(draw: st.DrawFn) -> Document:
         section["n_shared"] = draw(st.integers(1, 2))
         maybe(draw, section, "d_shared", st.just(8))
         maybe(draw, section, "shared_gate", st.just(True))
-        if section["router"] == "sigmoid" and section["normalize"] and not {"shared_gate", "choice"} & set(section):
+        if section["router"] == "sigmoid" and section.get("normalize") and not {"shared_gate", "choice"} & set(section):
             maybe(draw, section, "shared_sink", st.just(True), odds=2)
         maybe(draw, section, "shared_clamp", st.just(5.0), odds=6)
     maybe(draw, section, "d_latent", st.just(6), odds=5)
