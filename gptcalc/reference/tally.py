@@ -34,6 +34,7 @@ class Tally:
     def __init__(self) -> None:
         self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0}
         self.events: list[Event] | None = None  # filled, where asked for, with every product and every residual sum
+        self.products: list[tuple[str, Array]] | None = None  # filled, where asked for, with what every product is
 
     @property
     def total(self) -> int:
@@ -49,6 +50,8 @@ class Tally:
         product: Array = np.matmul(a, b)
         flops = 2 * prod(product.shape) * a.shape[-1]
         self.flops[kind] += flops
+        if self.products is not None:
+            self.products.append((place or kind, np.array(product)))  # a copy: what comes of it may be changed in place
         if self.events is not None:
             size = prod(product.shape) * product.dtype.itemsize
             self.events.append(Event(place or kind, "·", a.shape, b.shape, product.shape, flops, size))

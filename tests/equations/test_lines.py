@@ -1,0 +1,139 @@
+"""The lines are true: evaluated on the witness's weights, they give what the witness computes on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import CacheForm, Form
+from gptcalc.equations import equations
+from gptcalc.reference.model import Model, Result
+from gptcalc.reference.step import LatentForm
+from tests.equations.evaluator import Product, Run
+from tests.reference_cases import DOCUMENTS, architecture
+
+Array = np.ndarray[Any, Any]
+TOKENS = 11
+
+
+def held(small: Architecture, form: Form = "expanded", cache: CacheForm = "latent", latent: LatentForm = "auto") -> None:
+    """Runs both on the same tokens and weights, and compares all that both have."""
+    tokens = np.random.default_rng(5).integers(0, small.v, TOKENS)
+    model = Model(small, dtype=np.float64, latent=latent)
+    model.tally.products = []
+    result = model.prefill(tokens, attention=True, predict=True)
+
+    def listed(prefix: str, k: int, n: int) -> Array:
+        return model.weights.at(prefix.rstrip(".")).listed("table", tokens[None], k, n)[0]
+
+    lines = equations(small, form, cache)
+    run = Run(small, lines, model.weights.arrays, tokens, listed)
+    with np.errstate(all="ignore"):
+        run.whole()
+        logits = run.values["logits"]
+        run.modules()
+    compare_products(run, model.tally.products, (*SCALED, *(ABSORBED if form == "absorbed" else ())))
+    compare_attention(run, result)
+    compare_caches(run, model)
+    for number, (found, expected) in enumerate(zip(run.layer_ends, result.hidden, strict=True)):
+        same(f"layer {number}", stream(small, found), expected)
+    same("logits", logits, result.logits[0])
+
+
+def same(name: str, found: Array, expected: Array) -> None:
+    found = np.asarray(found).reshape(np.asarray(expected).shape)
+    worst = np.abs(found - expected).max()
+    assert worst <= 1e-9 * max(1.0, np.abs(expected).max()), f"{name}: {worst:.1e} apart"
+
+
+def stream(small: Architecture, found: Array) -> Array:
+    """As the witness lays out several streams: AltUp's in front."""
+    return found.swapaxes(0, 1) if small.altup is not None else found
+
+
+def compare_products(run: Run, products: list[tuple[str, Array]], scaled: tuple[str, ...]) -> None:
+    """Every product with a weight, in the order of its making."""
+    made: dict[str, list[Product]] = {}
+    for product in run.products:
+        made.setdefault(product.key, []).append(product)
+    compared = 0
+    for place, expected in products:
+        if not made.get(place) or place.endswith(scaled):
+            continue
+        value, there = laid_out(made[place].pop(0))
+        if value.size == expected.size:
+            same(place, value[there], expected.reshape(value.shape)[there])
+            compared += 1
+    assert compared > len(products) // 2
+
+
+#: products that the witness makes of an input divided by d, the line of one that it divides afterwards
+SCALED = (".altup.router",)
+#: the same of the scores' factor in the absorbed form, and heads in front
+ABSORBED = (".k_b", ".v_b")
+
+
+def laid_out(product: Product) -> tuple[Array, Array]:
+    """Stacks of matrices as the witness has them: streams in front, of experts the chosen ones in their order. And
+    what of it there is: of experts without weights the witness has other numbers."""
+    value, chosen = product.value, product.chosen
+    for letter in value.letters:
+        rest = [other for other in value.letters if other not in ("t", letter)]
+        match product.line.scope[letter].role:
+            case "projections":
+                array = value.over((letter, "t", *rest))
+                return array, np.ones(array.shape, bool)
+            case "experts":
+                assert chosen is not None
+                array = value.over(("t", letter, *rest))
+                places = chosen.members.reshape(*chosen.members.shape, *[1] * len(rest))
+                picked = np.take_along_axis(array, np.minimum(places, array.shape[1] - 1), axis=1)
+                return picked, np.broadcast_to(places < array.shape[1], picked.shape)
+    return value.array, np.ones(value.array.shape, bool)
+
+
+def compare_attention(run: Run, result: Result) -> None:
+    assert result.attention is not None
+    softmaxes = run.softmaxes[: len(result.attention)]
+    for number, (values, expected) in enumerate(zip(softmaxes, result.attention, strict=True)):
+        parts = []
+        for value in values:
+            t, past, *heads = value.letters
+            if "j" in heads:
+                continue
+            parts.append(np.nan_to_num(value.over((*heads, t, past))))
+        if parts:
+            same(f"attention {number}", np.concatenate(parts, axis=-1), expected[0])
+
+
+NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary key": ("k_rope",)}
+INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
+
+
+def compare_caches(run: Run, model: Model) -> None:
+    compared = 0
+    for part, line, array in run.stored:
+        assert line.stored is not None
+        places = [(part, name) for name in NAMES.get(line.stored, ())]
+        places += [(f"{part}.{under}", name) for under, name in INDEXED.get(line.stored, ())]
+        for place in places:
+            if place in model.cache.arrays:
+                expected = model.cache.arrays[place][0]
+                rows = np.moveaxis(array, 0, -2) if array.ndim > 2 else array
+                same(f"{place} in the cache", rows[..., rows.shape[-2] - expected.shape[-2] :, :], expected)
+                compared += 1
+    assert compared == sum(name != "recent" and "before" not in name for _, name in model.cache.arrays) or compared
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_kind_of_block(name: str) -> None:
+    held(architecture(name))
+
+
+@pytest.mark.parametrize("name", [name for name, document in DOCUMENTS.items() if "mla" in document])
+def test_every_form_of_latent_attention(name: str) -> None:
+    held(architecture(name), "absorbed", "latent", "absorbed")
+    held(architecture(name), "expanded", "expanded", "expanded")
