@@ -66,7 +66,7 @@ def latent_attention(
     elif a.kv is None:
         _store_latent(lines, a)
     if form == "expanded":
-        _attend_expanded(lines, a, pairs, dropout)
+        _attend_expanded(lines, a, cache, pairs, dropout)
     else:
         _attend_absorbed(lines, a, pairs, dropout)
     if a.gate is not None:
@@ -179,12 +179,15 @@ def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> N
         lines.pointwise("α[t,s,h] = dropout(α[t,s,h], μ[t,s,h])", pairs, saved=2)
 
 
-def _attend_expanded(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
-    lines.sum("z[t,s,h] = Σ_a q_N[t,h,a]·k_N[s,h,a]", pairs)
+def _attend_expanded(lines: Lines, a: LatentAttention, cache: CacheForm, pairs: Pairs, dropout: bool) -> None:
+    keys, rotary, values = "k_N[s,h,a]", "K_R[s,p]", "v[s,h,w]"
+    if cache == "expanded":
+        keys, rotary, values = "K[s,h,a]", f"K[s,h,{lines.scope['a'].symbol} + p]", "V[s,h,w]"
+    lines.sum(f"z[t,s,h] = Σ_a q_N[t,h,a]·{keys}", pairs)
     if a.d_rope:
-        lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
+        lines.sum(f"z[t,s,h] += Σ_p q_R[t,h,p]·{rotary}", pairs)
     _softmax(lines, a, pairs, dropout)
-    lines.sum("o[t,h,w] = Σ_s α[t,s,h]·v[s,h,w]", pairs, saved=2)
+    lines.sum(f"o[t,h,w] = Σ_s α[t,s,h]·{values}", pairs, saved=2)
 
 
 def _attend_absorbed(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:

@@ -189,7 +189,7 @@ class _Shrinking:
     def rope(self, rope: Rope, width: int) -> Rope:
         """The same rotation of a narrower head; partial stays partial."""
         if isinstance(rope.scaling, Proportional):
-            return replace(rope, fraction=0.5) if rope.fraction < 1 else rope
+            return replace(rope, fraction=1.0, channels=width // 4 * 2) if rope.fraction < 1 else rope
         partial = rope.channels is not None or rope.fraction < 1
         r = width - 2 if partial else width
         scaling = rope.scaling

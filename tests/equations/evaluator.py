@@ -455,7 +455,8 @@ class Run:
     def rotated(self, node: Call) -> Value:
         channel, pair = node.over
         value, angle, *more = (self.value(argument) for argument in node.arguments)
-        factor, first = (float(found.array) for found in (*more, *[Value((), np.array(x)) for x in (1, 0)][len(more) :]))
+        given = [float(found.array) for found in more]
+        factor, first = (*given, *(1.0, 0.0)[len(given) :])
         pairs, start = self.size(pair), int(first)
         rest = union([Value(value.letters, value.array), angle])
         rest = tuple(letter for letter in rest if letter not in (channel, pair))

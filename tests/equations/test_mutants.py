@@ -247,7 +247,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "no rotary scores",
         "equations.latent",
-        'lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)',
+        'lines.sum(f"z[t,s,h] += Σ_p q_R[t,h,p]·{rotary}", pairs)',
         "pass",
         "deepseek-v3 full at 256",
     ),
