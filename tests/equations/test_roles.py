@@ -16,6 +16,8 @@ from gptcalc.equations.conditions import Once
 from gptcalc.equations.language import Lines
 from gptcalc.equations.roles import Kind, Role, Stored, Use
 from gptcalc.sources import load
+from gptcalc.sources.huggingface.tensors import MATRICES
+from gptcalc.sources.preset import names as preset_names
 
 PACKAGE = Path(gptcalc.__file__).parent
 ANALYSES = sorted([*(PACKAGE / "analysis").rglob("*.py"), PACKAGE / "validate.py", PACKAGE / "report" / "explain.py"])
@@ -130,6 +132,17 @@ def test_cross_attention() -> None:
     assert [index.size for index in stored.stored_indices()] == [2, 3]
     assert prompt.encoder.new_tokens == 9
     assert step.encoder.new_tokens == 0
+
+
+def test_what_lies_transposed_in_a_checkpoint_is_what_is_multiplied() -> None:
+    """The readers' list of matrices, by the last word of their stem, against the equations of every preset."""
+    for name in preset_names():
+        for stage in equations(load(name).architecture).stages:
+            for line in stage.lines:
+                for tensor in line.tensors():
+                    stem = tensor.weight.plain.removesuffix(".weight")
+                    if tensor.kind != "bias" and not tensor.weight.tied and not stem.endswith(".bias"):
+                        assert (tensor.kind in ("matrix", "kernel")) == (stem.rpartition(".")[2] in MATRICES), stem
 
 
 def test_a_bias_belongs_to_the_matrix_of_its_sum() -> None:
