@@ -437,9 +437,14 @@ def test_a_full_disk_is_one_line() -> None:
 
 
 def test_ctrl_c() -> None:
-    waiting = subprocess.Popen(
-        [*MODULE, "params", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    """Whatever runs the tests: a shell's background job hands an ignored interrupt on to its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        waiting = subprocess.Popen(
+            [*MODULE, "params", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     with pytest.raises(subprocess.TimeoutExpired):
         waiting.wait(timeout=1)
     waiting.send_signal(signal.SIGINT)

@@ -33,10 +33,11 @@ KNOWN = CORE | ABOUT | KINDS.keys() | {"like"} | {
     field.encode_name for kind in SECTIONS for field in msgspec.structs.fields(kind)
 }  # fmt: skip
 
-#: counts of what may be absent
+#: counts of what may be absent, and the first of what is numbered
 MAY_BE_ZERO = {
     "mtp",
     "offset",
+    "active",
     *(name for kind in SECTIONS for name, type_ in get_type_hints(kind, include_extras=True).items() if type_ == Count),
 }
 
