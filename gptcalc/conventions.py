@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
@@ -33,7 +32,13 @@ from msgspec import Struct
 from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from gptcalc.architecture import Architecture
+
+    Share: TypeAlias = int | float | Fraction
+else:
+    Share = object  # fractions are slow to import; who uses a share checks it
 
 Phase = Literal["prefill", "decode", "train"]
 Pass = Literal["prefill", "decode"]
@@ -138,8 +143,6 @@ SequenceParallel: TypeAlias = Annotated[bool, Option("Split what tensor parallel
 MicroBatch: TypeAlias = Annotated[
     int | None, Option("Sequences of one pass of one rank. Default: its share of the batch.")
 ]
-
-Share: TypeAlias = int | float | Fraction
 
 R = TypeVar("R", bound="Run")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture, Attention, Rope
@@ -23,7 +24,7 @@ CONFIGS: dict[str, dict[str, Any]] = json.loads((TESTS / "data" / "preset_config
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "eps": ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_eps"),
     "window": ("sliding_window",),
-    "scale": ("query_pre_attn_scalar",),
+    "score_scale": ("query_pre_attn_scalar",),
     "theta": ("rope_theta", "rotary_emb_base"),
     "scaling": ("rope_scaling",),
     "activation": ("hidden_act", "activation_function", "hidden_activation"),
@@ -39,7 +40,7 @@ DIFFER: dict[str, tuple[set[str], str]] = {
     "glm-4-32b-0414": ({"n_kv_heads"}, "8 key heads, as some tables have it; 2 in the files of its fine-tunes"),
     "glm-4-9b-0414": ({"eps"}, "the class's 1.5625e-07 written out; the published file has 1e-05"),
     "gpt-neox-20b": ({"activation"}, "gelu; the published file has gelu_fast, the tanh form"),
-    "laguna-xs.2": ({"n_heads", "route_scale"}, "48 query heads in every layer, the class's default"),
+    "laguna-xs.2": ({"n_heads", "scale"}, "48 query heads in every layer, the class's default"),
     "minicpm-2b": ({"v", "c", "theta", "scaling"}, "the long-context variant"),
     "moonlight-16b-a3b": ({"q_rank"}, "q_lora_rank: null left out, so that the class's 1536 counts"),
     "phi-3.5-mini": ({"c"}, "the 4K model's context"),
@@ -50,7 +51,7 @@ DIFFER: dict[str, tuple[set[str], str]] = {
 }
 
 #: a copy without attention_other_setting, the limits of single layers and what is rotated: much differs, this among it
-SHORTENED = {"step-3.7-flash": {"c", "n_heads", "rotated", "theta", "clamp"}}
+SHORTENED = {"step-3.7-flash": {"c", "n_heads", "rotated", "clamp"}}
 
 #: what things are called says nothing of what they are
 LABELS = {"name", "section"}
@@ -71,7 +72,7 @@ def fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
         if isinstance(value, Architecture):
             own["layers"] = tuple(value.blocks())
         if isinstance(value, Attention):
-            own["scale"] = value.scale or value.d_head**-0.5
+            own |= {"score_scale": value.score_scale, "scores": replace(value.scores, scale=None)}
         rope = own.pop("rope", None)
         if isinstance(rope, Rope):
             width = getattr(value, "d_head", 0)
