@@ -52,7 +52,6 @@ from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite
 from gptcalc.architecture.model import (
     MTP,
-    PREFIX,
     Architecture,
     Block,
     Dropout,
@@ -63,6 +62,7 @@ from gptcalc.architecture.model import (
     PerLayerEmbedding,
     Repeat,
     pairs_turned,
+    stem,
     sublayers,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
@@ -87,7 +87,6 @@ __all__ = [
     "KV",
     "MTP",
     "NTK",
-    "PREFIX",
     "Activation",
     "ActivationName",
     "AltUp",
@@ -169,5 +168,6 @@ __all__ = [
     "Yarn",
     "pairs_turned",
     "rotated",
+    "stem",
     "sublayers",
 ]

@@ -1,7 +1,7 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
@@ -16,10 +16,18 @@ from gptcalc.architecture.rope import rotated
 
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts
 
-#: what sublayers' weights are called by: attn.q, mlp.up, moe.router; the second of a kind in a block is attn2, …
-PREFIX: dict[type[Mixer], str] = {
-    Attention: "attn", LatentAttention: "attn", CompressedAttention: "attn", Mlp: "mlp", Experts: "moe",
-}  # fmt: skip
+
+def stem(mixer: Mixer) -> Literal["attn", "mlp", "moe"]:
+    """What a sublayer's weights are called by: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
+    match mixer:
+        case Attention() | LatentAttention() | CompressedAttention():
+            return "attn"
+        case Mlp():
+            return "mlp"
+        case Experts():
+            return "moe"
+        case _:
+            assert_never(mixer)
 
 
 class Part(Strict, frozen=True, kw_only=True):

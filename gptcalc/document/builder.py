@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ from gptcalc.document import expression
 from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
 from gptcalc.document.decoding import typed
 from gptcalc.document.fields import complete
-from gptcalc.document.keys import ALL_BIASES, KINDS, Document, MTPKeys, NormKeys
+from gptcalc.document.keys import ALL_BIASES, KINDS, Document, KindName, MTPKeys, NormKeys
 from gptcalc.errors import InputError, did_you_mean, printable
 
 Kind = TypeVar("Kind", bound=Sublayer)
@@ -225,23 +225,24 @@ class Builder:
                 return self.feed_forward(name, keys)
             case "moe":
                 return self.experts(name, keys)
-        raise AssertionError(kind)
+            case _:
+                assert_never(kind)
 
-    def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[KindName, dict[str, Any]]:
         """A section's kind and its own keys laid over those of the section it is like."""
         if name in chain:
             raise InputError(f"{name}.like: sections refer to each other in a circle")
         own = self.sections.get(name)
         if own is None:
             if name in KINDS:
-                return name, {}
+                return cast(KindName, name), {}
             known = [*KINDS, *self.sections]
             raise InputError(f"layers: unknown sublayer {name!r}", did_you_mean(name, known), "unknown")
         self.used.add(name)
         if name in KINDS:
             if "like" in own:
                 raise InputError(f"{name}.like: {name} is a built-in kind")
-            return name, dict(own)
+            return cast(KindName, name), dict(own)
         base = own["like"]
         if not isinstance(base, str):
             raise InputError(f"{name}.like: expected a section's name, found {printable(repr(base))}")

@@ -1,6 +1,6 @@
 """The keys of a preset file."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never, get_args
 
 from gptcalc.architecture import (
     ActivationName,
@@ -24,9 +24,27 @@ from gptcalc.architecture import (
     Strict,
 )
 
-KINDS: dict[str, type[Mixer]] = {
-    "attn": Attention, "mla": LatentAttention, "csa": CompressedAttention, "mlp": Mlp, "moe": Experts,
-}  # fmt: skip
+#: what each kind of sublayer is called in a document
+KindName: TypeAlias = Literal["attn", "mla", "csa", "mlp", "moe"]
+
+
+def kind_of(name: KindName) -> type[Mixer]:
+    match name:
+        case "attn":
+            return Attention
+        case "mla":
+            return LatentAttention
+        case "csa":
+            return CompressedAttention
+        case "mlp":
+            return Mlp
+        case "moe":
+            return Experts
+        case _:
+            assert_never(name)
+
+
+KINDS: dict[str, type[Mixer]] = {name: kind_of(name) for name in get_args(KindName)}
 
 #: keys that describe the document, not the model
 ABOUT_ORDER = ("name", "family", "source", "aliases", "released", "published", "unverified", "note")

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from gptcalc.architecture import (
     MTP,
-    PREFIX,
     AltUp,
     Architecture,
     Attention,
@@ -25,6 +24,7 @@ from gptcalc.architecture import (
     Rope,
     Streams,
     Sublayer,
+    stem,
     sublayers,
 )
 from gptcalc.conventions import CacheForm, Form
@@ -45,13 +45,18 @@ from gptcalc.equations.norms import (
 from gptcalc.equations.rope import Rotation
 from gptcalc.equations.symbols import Symbols
 
-COMPONENT: dict[type[Mixer], str] = {
-    Attention: "attention",
-    LatentAttention: "attention",
-    CompressedAttention: "attention",
-    Mlp: "mlp",
-    Experts: "experts",
-}
+
+def component(mixer: Mixer) -> str:
+    """Under which component a sublayer's own weights count."""
+    match mixer:
+        case Attention() | LatentAttention() | CompressedAttention():
+            return "attention"
+        case Mlp():
+            return "mlp"
+        case Experts():
+            return "experts"
+        case _:
+            assert_never(mixer)
 
 
 #: when a stage runs: once a pass, in every layer of its kind, in every multi-token-prediction module, or once for the
@@ -447,7 +452,7 @@ class _Parts:
             scope["ϱ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
-        lines = self.model.lines(self.prefixes.next(PREFIX[type(mixer)]), COMPONENT[type(mixer)], scope)
+        lines = self.model.lines(self.prefixes.next(stem(mixer)), component(mixer), scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gptcalc.architecture import (
-    PREFIX,
     Architecture,
     Attention,
     Block,
@@ -34,6 +33,7 @@ from gptcalc.architecture import (
     Prefixes,
     ResidualGate,
     Streams,
+    stem,
 )
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate, sigmoid, softcapped
@@ -355,7 +355,7 @@ class BlockRun:
 
     def step_into(self, mixer: Mixer) -> Weights:
         """The weights of the next sublayer, whose name the step takes note of."""
-        w = self.named(PREFIX[type(mixer)])
+        w = self.named(stem(mixer))
         self.step.place = w.prefix
         return w
 

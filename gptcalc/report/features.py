@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from gptcalc.architecture import (
     Architecture,
@@ -20,15 +21,21 @@ from gptcalc.architecture import (
 )
 
 
-def attention(mixer: Attention | LatentAttention | CompressedAttention) -> str:
-    """mha, gqa, mqa, mla or csa."""
-    if isinstance(mixer, CompressedAttention):
-        return "csa" if mixer.compress is not None else "mqa"
-    if isinstance(mixer, LatentAttention):
-        return "mla"
-    if mixer.n_kv_heads == mixer.n_heads:
-        return "mha"
-    return "mqa" if mixer.n_kv_heads == 1 else "gqa"
+def attention(mixer: Mixer) -> str | None:
+    """mha, gqa, mqa, mla or csa; None for what doesn't mix tokens."""
+    match mixer:
+        case CompressedAttention():
+            return "csa" if mixer.compress is not None else "mqa"
+        case LatentAttention():
+            return "mla"
+        case Attention():
+            if mixer.n_kv_heads == mixer.n_heads:
+                return "mha"
+            return "mqa" if mixer.n_kv_heads == 1 else "gqa"
+        case Mlp() | Experts():
+            return None
+        case _:
+            assert_never(mixer)
 
 
 def of(architecture: Architecture) -> list[str]:
@@ -74,8 +81,10 @@ def _temperature(mixer: Attention | LatentAttention) -> Temperature | None:
 
 def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
     found = {mixer.norm_at + "-norm": mixer.norm_at != "pre", "laurel": mixer.residual.low_rank is not None}
+    form = attention(mixer)
+    if form is not None:
+        yield form
     if isinstance(mixer, (Attention, LatentAttention)):
-        yield attention(mixer)
         found |= {
             "nope": positions_in_layers and mixer.position == "none",
             "partial-rope": isinstance(mixer, Attention) and _turns_in_part(mixer),
@@ -100,7 +109,6 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
     elif isinstance(mixer, LatentAttention):
         found |= {"indexer": mixer.index is not None}
     elif isinstance(mixer, CompressedAttention):
-        yield attention(mixer)
         found |= {
             "window": True,
             "k-eq-v": True,
@@ -120,4 +128,6 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
         }
     elif isinstance(mixer, Mlp):
         yield mixer.activation
+    else:
+        assert_never(mixer)
     yield from (name for name, present in found.items() if present)

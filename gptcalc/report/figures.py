@@ -12,7 +12,7 @@ from gptcalc.analysis.memory.fit import largest
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.params import Params, params
-from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, Mixer, sublayers
+from gptcalc.architecture import Architecture, Mixer, sublayers
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun
 from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -87,8 +87,8 @@ class Facts:
     @cached_property
     def attention(self) -> str | None:
         """MHA, GQA, MQA, MLA or CSA; all of them where layers differ."""
-        forms = (m for m in self.mixers if isinstance(m, (Attention, LatentAttention, CompressedAttention)))
-        return "/".join(dict.fromkeys(features.attention(m).upper() for m in forms)) or None
+        forms = filter(None, map(features.attention, self.mixers))
+        return "/".join(dict.fromkeys(form.upper() for form in forms)) or None
 
 
 class Figure(NamedTuple):

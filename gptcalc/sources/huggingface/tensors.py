@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import PREFIX, Architecture, Mixer, Prefixes, sublayers
+from gptcalc.architecture import Architecture, Mixer, Prefixes, stem, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -150,7 +150,7 @@ class TensorNames:
 def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
     """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
     prefixes = Prefixes()
-    return {str(prefixes.next(PREFIX[type(mixer)])): mixer for mixer in mixers}
+    return {str(prefixes.next(stem(mixer))): mixer for mixer in mixers}
 
 
 def _stem(key: str) -> tuple[str, bool]:
