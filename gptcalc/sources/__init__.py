@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -25,21 +27,29 @@ class Model(NamedTuple):
     """An architecture, the document that describes it, and where that came from."""
 
     architecture: Architecture
-    document: dict[str, Any]
+    written: dict[str, Any]
     origin: str  # a preset's name, or a path
     notes: tuple[str, ...] = ()  # what a person should know: ignored fields, a text model inside a multimodal one
     model_type: str | None = None  # Hugging Face's, which decides the names of tensors
     tensors: str | None = None  # the checkpoint beside the config
+    whole: bool = False  # whether what is written spells out defaults, as what is read off a config.json does
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What a preset file would say. Of a config, this is worked out anew: ask once, and only to show it."""
+        return _short(self.written, self.whole)
 
 
 class Source(NamedTuple):
-    """A document and where it came from, before it is built."""
+    """A document and where it came from; built already, where that was needed to read it."""
 
-    document: dict[str, Any]
+    written: dict[str, Any]
     origin: str
     notes: tuple[str, ...] = ()
     model_type: str | None = None
     tensors: str | None = None
+    whole: bool = False
+    built: Architecture | None = None
 
 
 #: the model_type of a model whose tensors are named as llama.cpp names them
@@ -54,16 +64,16 @@ def load(reference: str, overrides: Sequence[str] = ()) -> Model:
     """
     source = find(reference)
     if not overrides:
-        return Model(_build(source.document, source.origin), *source)
+        return Model(source.built or _build(source.written, source.origin), *source[:-1])
     from gptcalc.sources.preset import edited
 
-    document = edited(source.document, overrides)
+    document = edited(_short(source.written, source.whole), overrides)
     try:
         architecture = build(document)
     except InputError as error:
-        _build(source.document, source.origin)  # where the file itself is at fault, this says so
+        _build(source.written, source.origin)  # where the file itself is at fault, this says so
         raise error.within("with --set " + " --set ".join(printable(setting) for setting in overrides)) from None
-    return Model(architecture, document, *source[1:])
+    return Model(architecture, document, *source[1:-2])
 
 
 def tensor_names(model: Model) -> TensorNames:
@@ -231,8 +241,18 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
         reading = huggingface.read(config)
     except InputError as error:
         raise error.within(printable(origin, 200)) from None
-    document = {"name": _name(origin), **reading.document}
-    return Source(document, origin, tuple(reading.notes), reading.model_type)
+    name = _name(origin)
+    built = replace(reading.architecture, name=name)
+    return Source({"name": name, **reading.whole}, origin, tuple(reading.notes), reading.model_type, None, True, built)
+
+
+def _short(document: dict[str, Any], whole: bool) -> dict[str, Any]:
+    if not whole:
+        return document
+    from gptcalc.sources.huggingface.minimal import minimal
+
+    unnamed = {key: value for key, value in document.items() if key != "name"}
+    return {"name": document["name"], **minimal(unnamed)}
 
 
 def _name(origin: str) -> str:

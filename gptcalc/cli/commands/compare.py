@@ -43,6 +43,6 @@ def command(
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
         warnings += [*loaded.notes, *context_warnings(loaded.architecture, how)]
-        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.document, how, usable), keys))
+        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.written, how, usable), keys))
     rows = figures.ordered(rows, sort)
     return Answer(rows, show("rows", rows, keys), tuple(warnings))

@@ -27,7 +27,7 @@ def command(
 
     left, right = load(a), load(b, settings)
     how = how.to(DiffRun, context=how.context or min(left.architecture.c, right.architecture.c))
-    sides = [Facts(side.architecture, side.document, how) for side in (left, right)]
+    sides = [Facts(side.architecture, side.written, how) for side in (left, right)]
     warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, how))]
     found = diff(*sides)
     return Answer(found, show("diff", found), tuple(warnings))

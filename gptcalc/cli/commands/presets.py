@@ -86,7 +86,7 @@ def _presets(pattern: str | None, how: CompareRun, usable: int | None = None) ->
     for name in names():
         if fnmatchcase(name, wanted) if glob else wanted in name:
             model = load(name)
-            yield Facts(model.architecture, model.document, how, usable)
+            yield Facts(model.architecture, model.written, how, usable)
 
 
 def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:

@@ -12,5 +12,5 @@ def command(model: Model, settings: Set = []) -> Answer:  # noqa: B006
     from gptcalc.sources.preset import dump
 
     loaded = load(model, settings)
-    text = dump(loaded.document)
-    return Answer(loaded.document, show("document", loaded.document), loaded.notes, text=text)
+    document = loaded.document
+    return Answer(document, show("document", document), loaded.notes, text=dump(document))

@@ -53,7 +53,7 @@ def _validated(
     from gptcalc.validate import materialized, validate, with_checkpoint
 
     loaded = load(reference, settings)
-    published = loaded.document.get("published") or {}
+    published = loaded.written.get("published") or {}
     result = validate(loaded.architecture, published.get("total") if not settings else None)
     if checkpoint is not None:
         result = with_checkpoint(result, loaded, checkpoint)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.minimal import minimal
@@ -16,11 +17,17 @@ from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 
 
 class Reading(NamedTuple):
-    """A config as a document, with what was assumed on the way."""
+    """A config as a document, what that describes, and what was assumed on the way."""
 
-    document: dict[str, Any]
+    whole: dict[str, Any]  # every key that the config's type sets, defaults included
+    architecture: Architecture
     notes: tuple[str, ...]
     model_type: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The shortest document that says the same."""
+        return minimal(self.whole)
 
 
 #: types of text models inside larger ones that say none
@@ -52,10 +59,12 @@ def read(config: Mapping[str, Any]) -> Reading:
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = reader.fill(fields)
     try:
-        short = minimal(document)
+        architecture = build(document)
     except InputError as error:
         raise explained(error, fields) from None
-    return Reading(short, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type)
+    return Reading(
+        document, architecture, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type
+    )
 
 
 #: what a config is expected to say itself: a note tells where its class decided
