@@ -136,6 +136,41 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "grouped": {"like": "moe", "router": "softmax", "groups": {"n": 2, "top_k": 1}, "activation": "relu2",
             "bias": ["up", "router"]},
     },
+    "delta": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
+        "layers": "gdn+mlp kda+mlp bounded+mlp attn+mlp", "attn": {"gate": "full", "qk_norm": "head"},
+        "gdn": {"like": "linear", "n_heads": 6, "n_k_heads": 2, "d_k": 5, "d_v": 7, "delta": True, "decay": "head",
+                "beta_scale": 2.0, "kernel": 4, "gate": "silu", "out_norm": {"over": "head"}},
+        "kda": {"like": "linear", "n_heads": 3, "d_k": 5, "d_v": 7, "delta": True, "kernel": 3,
+                "decay": {"over": "channel", "rank": 4}, "gate": {"function": "sigmoid", "rank": 3, "bias": True},
+                "out_norm": {"over": "head"}, "bias": ["q", "v", "out"]},
+        "bounded": {"like": "linear", "n_heads": 4, "n_k_heads": 1, "d_k": 5, "d_v": 3, "delta": True,
+                    "decay": {"over": "channel", "form": "bounded", "floor": -2.0}, "activation": "none"},
+    },
+    "linear": {
+        "d": 22, "v": 61, "c": 40, "d_ff": 17, "n_layers": 3, "layers": "linear+mlp lightning+mlp gla+mlp",
+        "norm_at": "stream", "linear": {"n_heads": 3, "d_k": 5, "d_v": 7, "stream_scale": 1.3, "qk_norm": "none"},
+        "lightning": {"like": "linear", "decay": {"form": "fixed"}, "scale": 1.0, "gate": "sigmoid",
+                      "out_norm": {"over": "full"}, "residual_scale": 0.7},
+        "gla": {"like": "linear", "decay": {"over": "channel", "form": "sigmoid", "divisor": 3.0}, "gate": "silu"},
+    },
+    "state spaces": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 6,
+        "layers": "mamba mlp mamba2 (attn|scaled)+mlp zamba plain", "mlp": {"gate_scale": 0.6},
+        "mamba": {"d_inner": 14, "d_state": 5, "dt_rank": 3, "kernel": 4, "inner_norm": {},
+                  "bias": ["in", "conv", "out"]},
+        "zamba": {"like": "mamba", "n_heads": 2, "inner_norm": None, "bias": []},
+        "mamba2": {"n_heads": 6, "n_groups": 2, "d_head": 5, "d_state": 7, "kernel": 3, "out_norm": {}},
+        "scaled": {"like": "mamba2", "scales": [0.9, 1.1, 0.8, 1.2, 0.7], "out_norm": None, "n_groups": 6,
+                   "residual_scale": 0.6, "bias": ["in", "conv", "out"]},
+        "plain": {"like": "mamba2", "n_groups": 1, "gate_first": False, "dt_min": 0.5, "dt_max": 0.8, "bias": []},
+    },
+    "recurrences": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
+        "layers": "conv+mlp rglru+mlp mlstm+mlp open+attn", "conv": {"kernel": 3, "bias": True},
+        "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 15, "n_heads": 3, "kernel": 4},
+        "mlstm": {"n_heads": 2, "d_k": 5, "d_v": 7, "gate_softcap": 2.0},
+    },
 }  # fmt: skip
 
 

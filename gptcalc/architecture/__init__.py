@@ -49,6 +49,8 @@ from gptcalc.architecture.experts import (
 )
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
+from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
+from gptcalc.architecture.mamba import Mamba, Mamba2, MambaSite
 from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite
 from gptcalc.architecture.model import (
     MTP,
@@ -60,6 +62,7 @@ from gptcalc.architecture.model import (
     Mixer,
     Part,
     PerLayerEmbedding,
+    Recurrent,
     Repeat,
     pairs_turned,
     stem,
@@ -67,6 +70,7 @@ from gptcalc.architecture.model import (
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.prefix import Prefix, Prefixes
+from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import (
     NTK,
     Dynamic,
@@ -104,6 +108,7 @@ __all__ = [
     "CompressedAttention",
     "Compression",
     "Count",
+    "Decay",
     "Depth",
     "Dropout",
     "Dynamic",
@@ -115,6 +120,7 @@ __all__ = [
     "Few",
     "Flat",
     "Fraction",
+    "GatedRecurrence",
     "Hash",
     "Head",
     "Indexer",
@@ -124,9 +130,15 @@ __all__ = [
     "LatentExperts",
     "LatentSite",
     "Linear",
+    "LinearAttention",
+    "LinearSite",
     "Llama3",
     "LongRope",
     "LowRankResidual",
+    "Mamba",
+    "Mamba2",
+    "MambaSite",
+    "MatrixLSTM",
     "Mixer",
     "Mlp",
     "MlpSite",
@@ -143,6 +155,7 @@ __all__ = [
     "Proportional",
     "QKNorm",
     "Quantile",
+    "Recurrent",
     "RelativeBias",
     "Repeat",
     "Residual",
@@ -154,11 +167,13 @@ __all__ = [
     "Scores",
     "Several",
     "SharedExperts",
+    "ShortConvolution",
     "Sigmoid",
     "Size",
     "Softmax",
     "SparseMixer",
     "SqrtSoftplus",
+    "StateGate",
     "Streams",
     "Strict",
     "Sublayer",

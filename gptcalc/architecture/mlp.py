@@ -50,4 +50,5 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     clamp_at: ClampAt = "input"
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     out_scale: bool = False  # one learned factor of the output
+    gate_scale: float = 1.0  # factor of the gate before its activation
     sparsity: Quantile = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)

@@ -10,14 +10,22 @@ from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
+from gptcalc.architecture.linear import LinearAttention
+from gptcalc.architecture.mamba import Mamba, Mamba2
 from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
+from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import rotated
 
-Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts
+#: sublayers whose memory of the past does not grow
+Recurrent: TypeAlias = LinearAttention | Mamba | Mamba2 | ShortConvolution | GatedRecurrence | MatrixLSTM
+
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | Recurrent
+
+Stem: TypeAlias = Literal["attn", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
 
 
-def stem(mixer: Mixer) -> Literal["attn", "mlp", "moe"]:
+def stem(mixer: Mixer) -> Stem:
     """What a sublayer's weights are called by: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
     match mixer:
         case Attention() | LatentAttention() | CompressedAttention():
@@ -26,6 +34,18 @@ def stem(mixer: Mixer) -> Literal["attn", "mlp", "moe"]:
             return "mlp"
         case Experts():
             return "moe"
+        case LinearAttention():
+            return "linear"
+        case Mamba():
+            return "mamba"
+        case Mamba2():
+            return "mamba2"
+        case ShortConvolution():
+            return "conv"
+        case GatedRecurrence():
+            return "rglru"
+        case MatrixLSTM():
+            return "mlstm"
         case _:
             assert_never(mixer)
 
@@ -36,7 +56,10 @@ class Part(Strict, frozen=True, kw_only=True):
     `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
     """
 
-    units: "tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | Block, ...]"
+    units: (
+        "tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | LinearAttention | Mamba | Mamba2"
+        " | ShortConvolution | GatedRecurrence | MatrixLSTM | Block, ...]"
+    )
     norm: Norm | None = None
     out_norm: Norm | None = None
     scale: float = 1.0  # factor of the sum of several units

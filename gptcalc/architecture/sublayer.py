@@ -8,7 +8,7 @@ from gptcalc.architecture.base import Flat, Kernel, Positive, Size, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
-NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich"]
+NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich", "stream"]
 
 
 class ResidualGate(Strict, frozen=True, kw_only=True):
@@ -47,19 +47,25 @@ class Residual(Strict, frozen=True, kw_only=True):
 class Sublayer(Strict, frozen=True, kw_only=True):
     """What every sublayer has: its section's name, its norm and where that stands, and its residual.
 
-    norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x))).
+    norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x)));
+    `stream` n + f(n) with n = stream_scale·norm(x) in the sum (MiniMax-01).
     """
 
     section: str
     norm: Norm | None
     norm_at: NormAt = "pre"
+    stream_scale: float = 1.0  # of the normed stream, where the norm is the stream's
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.post_norm is not None and self.norm_at == "pre":
-            raise InputError(f"{self.section}.post_norm: norm_at is 'pre', so there is no norm behind")
+        if self.post_norm is not None and self.norm_at in ("pre", "stream"):
+            raise InputError(f"{self.section}.post_norm: norm_at is {self.norm_at!r}, so there is no norm behind")
+        if self.norm_at == "stream" and (self.norm is None or not self.residual.is_sum):
+            raise InputError(f"{self.section}.norm_at: 'stream' needs a norm and a residual that adds")
+        if self.stream_scale != 1.0 and self.norm_at != "stream":
+            raise InputError(f"{self.section}.stream_scale: norm_at is {self.norm_at!r}, not 'stream'")
         if self.residual.gate is not None and self.norm_at == "post":
             raise InputError(f"{self.section}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
         if self.residual.gate is not None and self.residual.low_rank is not None:
@@ -68,7 +74,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     @property
     def norm_behind(self) -> Norm | None:
         """The norm of the output, or of the sum with the residual stream."""
-        return None if self.norm_at == "pre" else self.post_norm or self.norm
+        return None if self.norm_at in ("pre", "stream") else self.post_norm or self.norm
 
 
 class OutputGate(Strict, frozen=True, kw_only=True):

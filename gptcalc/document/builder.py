@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from gptcalc.architecture import (
     Norm,
     Part,
     Proportional,
+    Recurrent,
     Repeat,
     Rope,
     Sublayer,
@@ -35,7 +36,16 @@ from gptcalc.document import expression
 from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
 from gptcalc.document.decoding import typed
 from gptcalc.document.fields import complete
-from gptcalc.document.keys import ALL_BIASES, KINDS, Document, KindName, MTPKeys, NormKeys
+from gptcalc.document.keys import (
+    ALL_BIASES,
+    KINDS,
+    Document,
+    KindName,
+    MTPKeys,
+    NormKeys,
+    RecurrentName,
+    recurrent_kind,
+)
 from gptcalc.errors import InputError, did_you_mean, printable
 
 Kind = TypeVar("Kind", bound=Sublayer)
@@ -226,7 +236,7 @@ class Builder:
             case "moe":
                 return self.experts(name, keys)
             case _:
-                assert_never(kind)
+                return self.recurrent(name, kind, keys)
 
     def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[KindName, dict[str, Any]]:
         """A section's kind and its own keys laid over those of the section it is like."""
@@ -327,6 +337,18 @@ class Builder:
             complete(keys, CompressedAttention, self.norm, name), CompressedAttention, name
         )
         return mixer
+
+    def recurrent(self, name: str, kind: RecurrentName, keys: dict[str, Any]) -> Recurrent:
+        keys = self.common(name, keys)
+        if kind == "linear":
+            keys.setdefault("n_k_heads", keys.get("n_heads"))
+        for key, first in (("decay", "over"), ("gate", "function")):
+            if isinstance(keys.get(key), str):
+                keys[key] = {first: keys[key]}
+        for key in ("out_norm", "inner_norm"):
+            if isinstance(keys.get(key), Mapping):
+                keys[key] = self.like_model_norm(keys[key])
+        return self.typed(keys, recurrent_kind(kind), name)
 
     def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:
         keys = self.common(name, keys)

@@ -23,7 +23,7 @@ def check_averaged(blocks: Iterable[Block]) -> None:
         for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
                 raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
-            if unit.norm_at == "post" or not unit.residual.is_sum:
+            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum:
                 raise InputError(f"averaged_residuals: {unit.section} has a residual of another form")
 
 
@@ -39,8 +39,8 @@ def check_altup(a: AltUp, averaged: bool, mtp: MTP | None, ple: PerLayerEmbeddin
 
 def check_parallel(s: Sublayer) -> None:
     """What a sublayer must not have that shares its residual with others."""
-    if s.norm_at == "post":
-        raise InputError(f"{s.section}: norm_at 'post' needs a residual of its own, not a parallel one")
+    if s.norm_at in ("post", "stream"):
+        raise InputError(f"{s.section}: norm_at {s.norm_at!r} needs a residual of its own, not a parallel one")
     for key, given in (("residual_gate", s.residual.gate), ("laurel", s.residual.low_rank)):
         if given is not None:
             raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")
@@ -62,7 +62,7 @@ def check_streams(a: Architecture) -> None:
         unit = part.units[0]
         if len(part.units) > 1 or isinstance(unit, Block):
             raise InputError("streams: not defined for parallel sublayers")
-        if unit.norm_at == "post" or not unit.residual.is_sum:
+        if unit.norm_at in ("post", "stream") or not unit.residual.is_sum:
             raise InputError(f"streams: {unit.section} has a residual of another form")
 
 

@@ -11,21 +11,29 @@ from gptcalc.architecture import (
     Depth,
     Dropout,
     Experts,
+    GatedRecurrence,
     LatentAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
     Mixer,
     Mlp,
     Norm,
     NormAt,
     PerLayerEmbedding,
     Positive,
+    Recurrent,
     Rope,
+    ShortConvolution,
     Size,
     Streams,
     Strict,
 )
 
 #: what each kind of sublayer is called in a document
-KindName: TypeAlias = Literal["attn", "mla", "csa", "mlp", "moe"]
+RecurrentName: TypeAlias = Literal["linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
+KindName: TypeAlias = Literal["attn", "mla", "csa", "mlp", "moe", RecurrentName]
 
 
 def kind_of(name: KindName) -> type[Mixer]:
@@ -40,6 +48,24 @@ def kind_of(name: KindName) -> type[Mixer]:
             return Mlp
         case "moe":
             return Experts
+        case _:
+            return recurrent_kind(name)
+
+
+def recurrent_kind(name: RecurrentName) -> type[Recurrent]:
+    match name:
+        case "linear":
+            return LinearAttention
+        case "mamba":
+            return Mamba
+        case "mamba2":
+            return Mamba2
+        case "conv":
+            return ShortConvolution
+        case "rglru":
+            return GatedRecurrence
+        case "mlstm":
+            return MatrixLSTM
         case _:
             assert_never(name)
 

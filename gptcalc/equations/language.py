@@ -18,10 +18,11 @@ of the past (roles.Stored, conditions.Keep), a mark may say what a weight is for
 
 How mixers without a growing cache are written:
 
-    a recurrent state: lines.store("S[h,a,w] = S of the newest token", "state", Constant()). It is read and written once
-        a token, so its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]" is 2·T·h·a·w FLOPs,
-        and so is an outer product added to it: "S[h,a,w] += Σ_{} k[t,h,a]·v[t,h,w]" (an empty sum counts its products).
-        Its type is the states' (fp32). A chunked form is a second way to write the lines, as latent attention has two.
+    a recurrent state: lines.store("S[h,a,w] = S[h,a,w]", "state", Constant()). It is read and written once a token, so
+        its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]" is 2·T·h·a·w FLOPs, and so is an
+        outer product added to it, "S[h,a,w] += k[t,h,a]·v[t,h,w]": a sum line that adds takes in every product. The
+        lines from the first that has the state to the last are walked token by token. Its type is the states' (fp32).
+        A chunked form is a second way to write the lines, as latent attention has two.
     a convolution's state: lines.store("R[κ,f] = the last tokens' f", "convolution", Constant()), κ with the role taps.
     cross-attention: σ with the role source; keys are made in the first pass alone, "k[σ,h,a] = Σ_i c[σ,i]·W_K[i,h,a]"
         under the condition Once(); lines.store("K[σ,h,a] = k[σ,h,a]", "keys", OfSource()) is there for every source
@@ -126,7 +127,8 @@ def parse(text: str) -> Statement:
     adds = left_text.endswith("+")
     found = SUM.search(right_text)
     if found is None:
-        return Statement(left, references, (), (), adds)
+        added = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(right_text)) if adds else ()
+        return Statement(left, references, added, (), adds)
     product = _before_sum(right_text[found.end() :])
     factors = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(product))
     return Statement(left, references, factors, _letters(found[1] or found[2] or ""), adds)

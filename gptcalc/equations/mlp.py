@@ -114,8 +114,9 @@ def mlp(lines: Lines, m: Mlp) -> None:
     norm = m.mid_norm
     keys = {"gate": "gate", "up": "up"}
     _feed_forward(
-        lines, "f", "n[t,i]", Activation(m.activation, m.clamp, m.clamp_at), m.bias, keys, sparsity=m.sparsity
-    )
+        lines, "f", "n[t,i]", Activation(m.activation, m.clamp, m.clamp_at), m.bias, keys, sparsity=m.sparsity,
+        gate_scale=m.gate_scale,
+    )  # fmt: skip
     if norm is not None:
         norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)
     bias = plus("b_D[i]", "down" in m.bias)
@@ -127,7 +128,7 @@ def mlp(lines: Lines, m: Mlp) -> None:
 def _feed_forward(
     lines: Lines, f: str, source: str, activation: Activation, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
-    sparsity: float = 0.0, names: Names = OWN,
+    sparsity: float = 0.0, names: Names = OWN, gate_scale: float = 1.0,
 ) -> None:  # fmt: skip
     """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own.
 
@@ -144,6 +145,8 @@ def _feed_forward(
 
     if activation.gated:
         project(gate, names.w_gate, names.b_gate, "gate")
+        if gate_scale != 1.0:
+            lines.pointwise(f"{gate} = {signed(gate_scale)}·{gate}", condition)
         if sparsity:
             cutoff = f"mean_{f}({gate}) − probit({number(sparsity)})·std_{f}({gate})"
             lines.pointwise(f"{gate} = relu({gate} − {cutoff})", condition)

@@ -15,20 +15,26 @@ from gptcalc.architecture import (
     Block,
     CompressedAttention,
     Experts,
+    GatedRecurrence,
     LatentAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
     Mixer,
     Mlp,
     Part,
     Prefix,
     Prefixes,
     Rope,
+    ShortConvolution,
     Streams,
     Sublayer,
     stem,
     sublayers,
 )
 from gptcalc.conventions import CacheForm, Form
-from gptcalc.equations import altup, attention, compressed, hyper, latent, mlp
+from gptcalc.equations import altup, attention, compressed, hyper, latent, linear, mamba, mlp, recurrent
 from gptcalc.equations.conditions import Wanted, Workload
 from gptcalc.equations.language import Index, Line, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import (
@@ -55,6 +61,8 @@ def component(mixer: Mixer) -> str:
             return "mlp"
         case Experts():
             return "experts"
+        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+            return "recurrent"
         case _:
             assert_never(mixer)
 
@@ -325,6 +333,18 @@ class _Model:
                 mlp.mlp(lines, mixer)
             case Experts():
                 mlp.experts(lines, mixer)
+            case LinearAttention():
+                linear.linear_attention(lines, mixer)
+            case Mamba():
+                mamba.mamba(lines, mixer)
+            case Mamba2():
+                mamba.mamba2(lines, mixer)
+            case ShortConvolution():
+                recurrent.short_convolution(lines, mixer)
+            case GatedRecurrence():
+                recurrent.gated_recurrence(lines, mixer)
+            case MatrixLSTM():
+                recurrent.matrix_lstm(lines, mixer)
             case _ as never:
                 assert_never(never)
 
@@ -343,6 +363,18 @@ class _Model:
                 return mlp.mlp_scope(mixer, self.d, self.symbols)
             case Experts():
                 return mlp.experts_scope(mixer, self.d, self.symbols)
+            case LinearAttention():
+                return linear.scope(mixer, self.d, self.symbols)
+            case Mamba():
+                return mamba.mamba_scope(mixer, self.d, self.symbols)
+            case Mamba2():
+                return mamba.mamba2_scope(mixer, self.d, self.symbols)
+            case ShortConvolution():
+                return recurrent.short_scope(mixer, self.d, self.symbols)
+            case GatedRecurrence():
+                return recurrent.rnn_scope(mixer, self.d, self.symbols)
+            case MatrixLSTM():
+                return recurrent.lstm_scope(mixer, self.d, self.symbols)
             case _ as never:
                 assert_never(never)
 

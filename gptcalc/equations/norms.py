@@ -44,7 +44,7 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
 
     `given`: a norm shared with parallel units has made n already.
     """
-    if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich"):
+    if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
     elif not given:
         lines.pointwise("n[t,i] = x[t,i]")
@@ -72,6 +72,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     if target == "x" and averaged and residual.low_rank is None:
         lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
+    if at == "stream":
+        stream = "" if sublayer.stream_scale == 1.0 else f"{signed(sublayer.stream_scale)}·"
+        text = f"x[t,i] = {stream}n[t,i] + {y}"
     if residual.low_rank is not None:
         _low_rank(lines.under("other"), residual.low_rank)
         text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
@@ -96,17 +99,20 @@ OF_OUTPUT: ConvolutionLetters = ("ϑ", "ς")
 
 
 def convolve(
-    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0
-) -> None:
-    """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`)."""
+    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
+    alone: bool = False, bias: bool = False,
+) -> None:  # fmt: skip
+    """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`);
+    alone: the convolution in the symbol's place."""
     token, before = letters
     y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
-    weight = f"W_C{name}"
+    weight, offset = f"W_C{name}", f"b_C{name}"
     lines.pointwise(f"{near} = {name}[t − {kernel - 1} + {token},{rest}]")
-    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]"
-    lines.sum(text, component="other", **{weight: key})  # type: ignore[arg-type]
+    added = f" + {offset}[{rest}]" if bias else ""
+    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]{added}"
+    lines.sum(text, component="" if alone else "other", **{weight: key, offset: f"{key}.bias"})  # type: ignore[arg-type]
     lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel - 1} + {before},{rest}]", "convolution", Constant())
-    lines.pointwise(f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
+    lines.pointwise(f"{y} = {name}̂[t,{rest}]" if alone else f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
 
 
 def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:

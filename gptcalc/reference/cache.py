@@ -32,6 +32,14 @@ class Cache:
         self.arrays[key, "recent"] = joined[:, joined.shape[1] - n :]
         return joined
 
+    def state(self, key: str, name: str, start: Array) -> Array:
+        """What is held of the past as one array that does not grow; at first `start`."""
+        return self.arrays.get((key, name), start)
+
+    def put(self, key: str, name: str, state: Array) -> None:
+        """The state after this call's tokens."""
+        self.arrays[key, name] = state
+
     def keep(self, key: str, n: int) -> None:
         """Drops all but the newest n positions of what a sublayer holds."""
         for (owner, name), array in self.arrays.items():

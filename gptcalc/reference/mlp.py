@@ -17,6 +17,8 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -
     gate = None
     if ACTIVATIONS[m.activation].gated:
         gate = step.linear(x, w, "gate", m.d_ff, "gate" in m.bias)  # (B, T, d_ff)
+        if m.gate_scale != 1.0:
+            gate = gate * m.gate_scale
     up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)

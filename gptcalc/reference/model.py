@@ -24,14 +24,20 @@ from gptcalc.architecture import (
     Block,
     CompressedAttention,
     Experts,
+    GatedRecurrence,
     LatentAttention,
+    LinearAttention,
     LowRankResidual,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
     Mixer,
     Mlp,
     Part,
     PerLayerEmbedding,
     Prefixes,
     ResidualGate,
+    ShortConvolution,
     Streams,
     stem,
 )
@@ -45,8 +51,11 @@ from gptcalc.reference.convolution import convolved
 from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection, joined_at_the_end, spread_out
 from gptcalc.reference.latent import latent_attention
+from gptcalc.reference.linear import linear_attention
+from gptcalc.reference.mamba import mamba, mamba2
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
+from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
 from gptcalc.reference.step import LatentForm, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
@@ -121,6 +130,7 @@ class Model:
             x = spread_out(x, streams.n)
         for number, block in enumerate(self.architecture.blocks()):
             w = self.weights.at(f"layers.{number}")
+            step.layer, step.n_layers = number, self.architecture.n_layers
             x = self._layer(block, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
         if last_only:
@@ -324,7 +334,8 @@ class BlockRun:
             n = self.front(mixer, read, w)
             x = (x + y + n + low_rank(mixer.residual.low_rank, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
         else:
-            x = self.step.joined(x, y)
+            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
+            x = self.step.joined(stream, y)
         return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
 
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
@@ -346,6 +357,18 @@ class BlockRun:
                 return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case CompressedAttention():
                 return compressed_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case LinearAttention():
+                return linear_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mamba():
+                return mamba(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mamba2():
+                return mamba2(mixer, self.front(mixer, read, w), w, self.step), w
+            case ShortConvolution():
+                return short_convolution(mixer, self.front(mixer, read, w), w, self.step), w
+            case GatedRecurrence():
+                return gated_recurrence(mixer, self.front(mixer, read, w), w, self.step), w
+            case MatrixLSTM():
+                return matrix_lstm(mixer, self.front(mixer, read, w), w, self.step), w
             case Mlp():
                 return mlp(mixer, self.front(mixer, read, w), w, self.step), w
             case Experts():
@@ -360,7 +383,7 @@ class BlockRun:
         return w
 
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
-        if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich"):
+        if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
             return read
         return normed(read, mixer.norm, w.at("norm"))
 

@@ -20,14 +20,20 @@ from gptcalc.architecture import (
     Block,
     CompressedAttention,
     Experts,
+    GatedRecurrence,
     LatentAttention,
+    LinearAttention,
     LongRope,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
     Mixer,
     Mlp,
     Part,
     Proportional,
     Repeat,
     Rope,
+    ShortConvolution,
     SparseMixer,
     pairs_turned,
 )
@@ -141,6 +147,26 @@ class _Shrinking:
                 return replace(mixer, d_ff=self.size("d_ff", mixer.d_ff, least=5))
             case Experts():
                 return self.experts(mixer)
+            case LinearAttention():
+                return self.linear(mixer)
+            case Mamba():
+                return self.mamba(mixer)
+            case Mamba2():
+                return self.mamba2(mixer)
+            case ShortConvolution():
+                return mixer
+            case GatedRecurrence():
+                n_heads = self.heads("rglru.n_heads", mixer.n_heads)
+                width = self.size("channels a block", mixer.d_rnn // mixer.n_heads, least=3)
+                return replace(mixer, n_heads=n_heads, d_rnn=n_heads * width)
+            case MatrixLSTM():
+                return replace(
+                    mixer,
+                    n_heads=self.heads("mlstm.n_heads", mixer.n_heads),
+                    d_k=self.size("d_k", mixer.d_k, least=3),
+                    d_v=self.size("state d_v", mixer.d_v, least=3),
+                    chunk=CHUNK,
+                )
             case _:
                 assert_never(mixer)
 
@@ -245,6 +271,46 @@ class _Shrinking:
             window=min(a.window, WINDOW),
             rope=rope,
             compress=compress,
+        )
+
+    def linear(self, a: LinearAttention) -> LinearAttention:
+        n_k_heads = self.heads("n_k_heads", a.n_k_heads)
+        decay = a.decay
+        if decay is not None and decay.rank is not None:
+            decay = replace(decay, rank=self.size("decay.rank", decay.rank, least=3))
+        gate = a.gate
+        if gate is not None and gate.rank is not None:
+            gate = replace(gate, rank=self.size("gate.rank", gate.rank, least=3))
+        return replace(
+            a,
+            n_heads=n_k_heads * self.heads("states a key head", a.n_heads // a.n_k_heads),
+            n_k_heads=n_k_heads,
+            d_k=self.size("d_k", a.d_k, least=3),
+            d_v=self.size("state d_v", a.d_v, least=3),
+            decay=decay,
+            gate=gate,
+            chunk=CHUNK,
+        )
+
+    def mamba(self, m: Mamba) -> Mamba:
+        n_heads = self.heads("mamba.n_heads", m.n_heads)
+        return replace(
+            m,
+            n_heads=n_heads,
+            d_inner=n_heads * self.size("channels a head", m.d_inner // m.n_heads, least=3),
+            d_state=self.size("d_state", m.d_state, least=3),
+            dt_rank=self.size("dt_rank", m.dt_rank, least=3),
+        )
+
+    def mamba2(self, m: Mamba2) -> Mamba2:
+        n_groups = self.heads("n_groups", m.n_groups)
+        return replace(
+            m,
+            n_groups=n_groups,
+            n_heads=n_groups * self.heads("heads a group", m.n_heads // m.n_groups),
+            d_head=self.size("mamba2.d_head", m.d_head, least=3),
+            d_state=self.size("d_state", m.d_state, least=3),
+            chunk=CHUNK,
         )
 
     def experts(self, m: Experts) -> Experts:

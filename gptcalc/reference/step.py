@@ -35,6 +35,7 @@ class Step:
         self.memory = weights.memory
         self.frequencies: Array | None = None  # learned factors of the rotation's frequencies
         self.sums: int | None = None  # where residuals are averaged: how many summands the stream has
+        self.layer, self.n_layers = 0, 1  # the number of the layer that runs, and of all
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
-Kind: TypeAlias = Literal["weights", "scores", "values"]
+Kind: TypeAlias = Literal["weights", "scores", "values", "state"]
 
 
 class Event(NamedTuple):
@@ -29,10 +29,11 @@ class Event(NamedTuple):
 
 
 class Tally:
-    """FLOPs so far, by what was multiplied: activations with weights, queries with keys, probabilities with values."""
+    """FLOPs so far, by what was multiplied: activations with weights, queries with keys, probabilities with values,
+    recurrent states with what is written to them and what reads them."""
 
     def __init__(self) -> None:
-        self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0}
+        self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0, "state": 0}
         self.events: list[Event] | None = None  # filled, where asked for, with every product and every residual sum
         self.products: list[tuple[str, Array]] | None = None  # filled, where asked for, with what every product is
 

@@ -10,11 +10,18 @@ from gptcalc.architecture import (
     Attention,
     CompressedAttention,
     Experts,
+    GatedRecurrence,
     Hash,
     LatentAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
     Mixer,
     Mlp,
     Part,
+    Recurrent,
+    ShortConvolution,
     Temperature,
     rotated,
     sublayers,
@@ -34,6 +41,27 @@ def attention(mixer: Mixer) -> str | None:
             return "mqa" if mixer.n_kv_heads == 1 else "gqa"
         case Mlp() | Experts():
             return None
+        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+            return None
+        case _:
+            assert_never(mixer)
+
+
+def recurrence(mixer: Recurrent) -> str:
+    """Which kind of memory that doesn't grow."""
+    match mixer:
+        case LinearAttention():
+            return "linear-attention"
+        case Mamba():
+            return "mamba"
+        case Mamba2():
+            return "mamba2"
+        case ShortConvolution():
+            return "short-convolution"
+        case GatedRecurrence():
+            return "rg-lru"
+        case MatrixLSTM():
+            return "mlstm"
         case _:
             assert_never(mixer)
 
@@ -129,5 +157,6 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
     elif isinstance(mixer, Mlp):
         yield mixer.activation
     else:
-        assert_never(mixer)
+        yield recurrence(mixer)
+        found |= {"delta-rule": isinstance(mixer, LinearAttention) and mixer.delta}
     yield from (name for name, present in found.items() if present)

@@ -7,13 +7,13 @@ not exist is NaN, and left out of sums. All indices run over their whole range a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gptcalc.architecture import PREFIX, Architecture, Block, sublayers
+from gptcalc.architecture import Architecture, Block, stem, sublayers
 from gptcalc.equations import Index, Line
 from gptcalc.equations.grammar import (
     Call,
@@ -124,6 +124,7 @@ class Run:
         self.left: dict[str, Array | Set] = {}  # NAME_SECTION, NAME_before
         self.named: dict[str, float] = {}
         self.line: Line
+        self.token: int | None = None  # the only one, where a state is walked along the sequence
         self.prefix = ""
         self.layer_ends: list[Array] = []  # the stream, or all streams, after every layer
         self.products: list[Product] = []
@@ -162,8 +163,7 @@ class Run:
         sections = {} if block is None else parts(block)
         kept: set[tuple[str, str]] = set()
         self.prefix = prefix
-        for line in lines:
-            self.run(line)
+        for line in self.walked(list(lines)):
             name = sentence(line.text).left.name
             made = self.sets[name] if name in self.sets else self.values[name]
             if line.kind == "store":
@@ -172,6 +172,41 @@ class Run:
             elif (line.part, name) in kept:
                 continue
             self.left[f"{name}_{sections.get(line.part, '')}"] = self.left[f"{name}_before"] = made
+
+    def walked(self, lines: list[Line]) -> Iterator[Line]:
+        """Runs the lines and gives each when it is run; those with a state token by token, so that it has no t."""
+        at = 0
+        while at < len(lines):
+            block = with_states(lines, at)
+            if len(block) == 1:
+                self.run(lines[at])
+            else:
+                self.token_by_token(block)
+            yield from block
+            at += len(block)
+
+    def token_by_token(self, lines: list[Line]) -> None:
+        for line in lines:
+            if line.stored == "state":
+                left = line.statement.left
+                self.values[left.name] = np.zeros([line.scope[letter].size for letter in left.indices])
+        for token in range(self.length):
+            self.token = token
+            for line in lines:
+                self.run(line)
+        self.token = None
+
+    def assign(self, name: str, letters: tuple[str, ...], array: Array) -> None:
+        """A value's new meaning; within a walk the new token's alone."""
+        if self.token is None or "t" not in letters:
+            self.values[name] = array
+            return
+        axis = letters.index("t")
+        whole = [self.length if letter == "t" else n for letter, n in zip(letters, array.shape, strict=True)]
+        old = self.values.get(name)
+        new = np.full(whole, np.nan) if old is None or list(old.shape) != whole else old.copy()
+        new[(slice(None),) * axis + (self.token,)] = array[(slice(None),) * axis + (0,)]
+        self.values[name] = new
 
     def run(self, line: Line) -> None:
         """One line."""
@@ -189,13 +224,16 @@ class Run:
         assert len(letters) == len(tree.left.indices), line.text
         self.letters = tree.letters
         value = self.value(tree.right)
+        if self.token is not None and "t" not in letters and "t" in value.letters:
+            rest = tuple(letter for letter in value.letters if letter != "t")
+            value = Value(rest, value.over((*rest, "t"))[..., 0])
         assert set(value.letters) <= set(letters), (line.text, value.letters)
         shape = tuple(self.size(letter) for letter in letters)
         array = np.broadcast_to(value.over(letters), shape).astype(float)
         if allowed is not None and set(allowed.letters) <= set(letters):
             array = np.where(allowed.over(letters), array, np.nan)
-        self.values[tree.left.name] = array if not tree.adds else self.values[tree.left.name] + array
-        if line.kind == "sum":
+        self.assign(tree.left.name, letters, array if not tree.adds else self.values[tree.left.name] + array)
+        if line.kind == "sum" and self.token is None:
             self.record(tree.right, letters)
         if tree.left.name in ("α", "α_C") and "softmax" in line.text:
             if tree.left.name == "α":
@@ -220,6 +258,8 @@ class Run:
         """What a letter runs over here."""
         index: Index = self.line.scope[letter]
         match index.role:
+            case "new" if self.token is not None:
+                return 1
             case "new" | "past":
                 return self.length
             case "entries":
@@ -253,7 +293,10 @@ class Run:
         if name in getattr(self, "letters", {}):
             return self.value(self.letters[name])
         if name in self.line.scope:
-            return Value((name,), np.arange(self.size(name)))
+            numbers = np.arange(self.size(name))
+            if self.token is not None and self.line.scope[name].role == "new":
+                numbers = np.array([self.token])
+            return Value((name,), numbers)
         named = {"S": self.length, "T": self.length, **self.equations.symbols, **self.named}
         constant = self.line.constants.get(name, named.get(name))
         assert isinstance(constant, (int, float)), f"{self.line.text}: {name} is not defined"
@@ -472,12 +515,21 @@ class Run:
         return Value((*rest, channel), x)
 
 
+def with_states(lines: list[Line], at: int) -> list[Line]:
+    """The line there; where it has a state of its sublayer, all lines up to the last that has one."""
+    part = lines[at].part
+    end = next((n for n in range(at, len(lines)) if lines[n].part != part), len(lines))
+    states = {line.statement.left.name for line in lines[at:end] if line.stored == "state"}
+    mentions = [n for n in range(at, end) if states & {reference.name for reference in lines[n].statement.references}]
+    return lines[at : mentions[-1] + 1] if mentions and mentions[0] == at else lines[at : at + 1]
+
+
 def parts(block: Block) -> dict[str, str]:
     """The section of every sublayer, by the name that its lines go under: attn, mlp, attn2, …"""
     seen: dict[str, int] = {}
     found = {}
     for mixer in sublayers(block):
-        kind = PREFIX[type(mixer)]
+        kind: str = stem(mixer)
         seen[kind] = number = seen.get(kind, 0) + 1
         found[kind if number == 1 else f"{kind}{number}"] = mixer.section
     return found

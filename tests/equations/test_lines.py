@@ -69,6 +69,7 @@ def compare_products(run: Run, products: list[tuple[str, Array]], scaled: tuple[
     for product in run.products:
         made.setdefault(product.key, []).append(product)
     compared = 0
+    products = [(place, product) for place, product in products if not place.endswith(".state")]
     for place, expected in products:
         if not made.get(place) or place.endswith(scaled):
             continue
@@ -125,6 +126,7 @@ def compare_attention(run: Run, result: Result) -> None:
 
 
 #: what the witness's cache calls what store lines keep, in the sublayer and under it
+STATES = {"S": "state", "N": "norm", "μ": "top"}
 NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary key": ("k_rope",)}
 INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
 
@@ -137,7 +139,11 @@ def compare_caches(run: Run, model: Model) -> None:
         places += [(f"{part}.{under}", name) for under, name in INDEXED.get(line.stored, ())]
         if line.stored == "convolution":
             of = line.statement.left.name.removeprefix("R_")
-            places.append((f"{part}.conv" if of == "y" else f"{part}.{of}_conv", "recent"))
+            names = ("conv",) if of == "y" else (f"{of}_conv", "x_conv", "inner_conv") if of == "u" else (f"{of}_conv",)
+            places += [(f"{part}.{name}", "recent") for name in names]
+        if line.stored == "state" and (part, STATES[line.statement.left.name]) in model.cache.arrays:
+            same(f"{part} {line.text}", array, model.cache.arrays[part, STATES[line.statement.left.name]][0])
+            compared += 1
         for place in places:
             if place in model.cache.arrays:
                 expected = model.cache.arrays[place][0]

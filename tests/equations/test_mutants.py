@@ -333,8 +333,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "convolutions for nothing",
         "equations.norms",
-        'lines.sum(text, component="other"',
-        'lines.pointwise(text, component="other"',
+        'lines.sum(text, component="" if alone',
+        'lines.pointwise(text, component="" if alone',
         "inkling-975b-a41b decode at 1025",
     ),
     (

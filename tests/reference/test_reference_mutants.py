@@ -80,7 +80,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
      "gemma3n_text"),
     ("convolved with what comes", "convolution", "whole[:, k : k + new, :, None] for k in range(kernel)",
      "whole[:, kernel - 1 - k : kernel - 1 - k + new, :, None] for k in range(kernel)", "inkling_text"),
-    ("convolved instead of added", "convolution", "y: Array = x + step.dot", "y: Array = step.dot", "inkling_text"),
+    ("convolved instead of added", "convolution", "return x + convolution(", "return convolution(", "inkling_text"),
     ("a bias beyond its extent", "attention", "distance < extent,", "distance < extent + 1,",
      "inkling_text"),
     ("a bias that does not grow with the queries", "attention",

@@ -155,10 +155,20 @@ def test_flops_of_a_grouped_model() -> None:
     m = Model(tiny())
     m.prefill([1, 2, 3])
     weights = 2 * (10 * 24 + 2 * 10 * 12 + 24 * 10 + 3 * 10 * 7) + 10 * 17  # multiply-adds a token
-    assert m.tally.flops == {"weights": 2 * 3 * weights, "scores": 2 * 2 * 4 * 9 * 6, "values": 2 * 2 * 4 * 9 * 6}
+    assert m.tally.flops == {
+        "weights": 2 * 3 * weights,
+        "scores": 2 * 2 * 4 * 9 * 6,
+        "values": 2 * 2 * 4 * 9 * 6,
+        "state": 0,
+    }
     m.tally.clear()
     m.decode(4)  # one query against four keys
-    assert m.tally.flops == {"weights": 2 * weights, "scores": 2 * 2 * 4 * 4 * 6, "values": 2 * 2 * 4 * 4 * 6}
+    assert m.tally.flops == {
+        "weights": 2 * weights,
+        "scores": 2 * 2 * 4 * 4 * 6,
+        "values": 2 * 2 * 4 * 4 * 6,
+        "state": 0,
+    }
 
 
 def test_a_window_evicts() -> None:
@@ -218,7 +228,7 @@ def test_flops_of_latent_attention_in_both_forms() -> None:
         m.prefill([1, 2, 3])
         m.tally.clear()
         m.decode(5)
-        expected = {"weights": 2 * (around + unfold), "scores": 2 * 4 * scores, "values": 2 * 4 * values}
+        expected = {"weights": 2 * (around + unfold), "scores": 2 * 4 * scores, "values": 2 * 4 * values, "state": 0}
         assert m.tally.flops == expected
 
 

@@ -1,10 +1,14 @@
-"""Granite: factors of embeddings, residuals, scores and logits; mixtures; windows with sinks."""
+"""Granite: factors of embeddings, residuals, scores and logits; mixtures; windows with sinks; Mamba-2 in hybrids."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
+from gptcalc.sources.huggingface.mamba import EXPANDED, HEADS, MAMBA_OR_ATTENTION, mamba2, mamba2_names
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, sites, size
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, choice, number, optional, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Held, bare, fused, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, of_kind
@@ -73,9 +77,58 @@ GRANITE_SWA = GRANITE.but(
     names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
 )
 
+# --- Granite 4 --------------------------------------------------------------------------------------------------------
+
+
+def feed_forward(fields: Fields, n: int) -> Sequence[str]:
+    """Experts where there are any; else what is the shared expert there is the whole of it."""
+    return ["moe" if fields.size("num_local_experts", least=0) else "mlp"] * n
+
+
+def turning(fields: Fields) -> dict[str, Any] | None:
+    """The rotation, where the config has one."""
+    found: dict[str, Any] | None = rope().read(fields)
+    return found if fields.get("position_embedding_type") == "rope" else None
+
+
+GRANITEMOE_HYBRID = GRANITEMOE.but(
+    document={
+        "layers": stack(
+            listed("layer_types", MAMBA_OR_ATTENTION, listed("layers_block_type", MAMBA_OR_ATTENTION, "mamba2")),
+            feed_forward,
+        ),
+        "position": choice("position_embedding_type", rope="rope", nope="none", null="none"),
+        "rope": Hole(turning),
+        **HEADS,
+        "attn": {**HEADS["attn"], "scale": number("attention_multiplier")},
+        "mamba2": mamba2(EXPANDED),
+        "mlp": {"d_ff": size("shared_intermediate_size"), "activation": activation("hidden_act", gated=True)},
+    },
+    irrelevant=(
+        "rope_parameters",
+        "rope_theta",
+        "rope_scaling",
+        "init_method",
+        "normalization_function",
+        "num_experts_per_tok",
+        "intermediate_size",
+        "layers_block_type",
+    ),
+    names=in_layers(
+        PREFIX,
+        {
+            "mamba2.norm": "input_layernorm",
+            **mamba2_names("mamba"),
+            **fused("shared_mlp.input_linear", (("mlp.gate", 1), ("mlp.up", 1))),
+            "mlp.down": "shared_mlp.output_linear",
+        },
+    ),
+)
+
 READERS: dict[str, Reader] = {
     "granite": GRANITE,
     "granitemoe": GRANITEMOE,
     "granitemoeshared": GRANITEMOE,
     "granite_swa": GRANITE_SWA,
+    "granitemoehybrid": GRANITEMOE_HYBRID,
 }

@@ -16,6 +16,7 @@ MOST_LISTED = 10_000
 LONGEST_PERIOD = 64
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+RECURRENT = "linear_attention"
 
 
 def stack(mixer: Units, feed_forward: Units, joint: str = "+", n_layers: str = "num_hidden_layers") -> Hole:

@@ -85,7 +85,8 @@ MATRICES = frozenset({
     "q", "k", "v", "out", "gate", "up", "down", "q_a", "q_b", "kv_a", "k_rope", "k_b", "v_b", "router", "shared_gate",
     "head", "projection", "latent_down", "latent_up", "weights",
     "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
-    "profiles",
+    "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
+    "gate_b", "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
 })  # fmt: skip
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 _RECURRENT = """
-bailing_hybrid bamba falcon_h1 falcon_mamba glm5_next_text granitemoehybrid hymba jamba jet_nemotron kimi_linear lfm2
-lfm2_moe lfm3 mamba mamba2 minimax minimax_text_01 nemotron_h olmo_hybrid plamo2 qwen3_5_moe_text qwen3_5_text
-qwen3_next qwen4_exp recurrent_gemma rwkv rwkv5 rwkv6 rwkv7 xlstm zamba zamba2
+glm5_next_text hymba jet_nemotron plamo2 qwen4_exp rwkv rwkv5 rwkv6 rwkv7 zamba zamba2
 """
 
 _NOT_DECODERS = """

@@ -1,0 +1,69 @@
+"""Linear attention: each head's past is one matrix that every token decays, writes to and reads."""
+
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.base import Kernel, Positive, Size, Strict
+from gptcalc.architecture.norms import OutNorm
+from gptcalc.architecture.sublayer import Sublayer
+
+
+class Decay(Strict, frozen=True, kw_only=True):
+    """What is left of a head's state S (d_k × d_v) after a token, e^g, one number a head or one a channel of its keys.
+
+    softplus: g = −e^A·softplus(f + b), f a projection of the input (gated DeltaNet, arXiv:2412.06464; KDA,
+    arXiv:2510.26692). bounded: g = floor·σ(e^A·(f + b)) (Ling 3). sigmoid: g = ln σ(f + b)/divisor (GLA,
+    arXiv:2312.06635). fixed: g = −2^(−8·h/n_heads) for head h = 1, 2, …, weaker from layer
+    to layer: times 1 − l/(n_layers − 1) for layer l = 0, 1, …; nothing is learned (lightning attention,
+    arXiv:2501.08313).
+    """
+
+    over: Literal["head", "channel"] = "head"
+    form: Literal["softplus", "bounded", "sigmoid", "fixed"] = "softplus"
+    rank: Size | None = None  # the projection of the input goes through a bottleneck
+    floor: float = -5.0
+    divisor: Positive = 16.0
+
+
+class StateGate(Strict, frozen=True, kw_only=True):
+    """What the normed outputs of the heads are multiplied with: a function of a projection of the input."""
+
+    function: Literal["silu", "sigmoid"] = "silu"
+    rank: Size | None = None  # the projection goes through a bottleneck
+    bias: bool = False
+
+
+LinearSite: TypeAlias = Literal["q", "k", "v", "out"]
+
+
+class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", frozen=True, kw_only=True):
+    """Attention without a softmax, S ← e^g·S + k ⊗ u, o = Sᵀq, whose state does not grow (arXiv:2006.16236).
+
+    u is v, or with `delta` what the state lacks of it: β·(v − Sᵀk), β = beta_scale·σ(W·n), one number a head (delta
+    rule, arXiv:2406.06484).
+    """
+
+    n_heads: Size  # states, and heads of values
+    n_k_heads: Size  # heads of queries and keys, each for n_heads / n_k_heads states
+    d_k: Size
+    d_v: Size
+    delta: bool = False
+    beta_scale: Positive = 1.0  # 2 allows negative eigenvalues (OLMo Hybrid)
+    decay: Decay | None = None
+    kernel: Kernel | None = None  # causal convolutions of queries, keys and values over so many tokens
+    activation: Literal["silu", "none"] = "silu"  # of queries, keys and values
+    qk_norm: Literal["l2", "none"] = "l2"  # queries and keys of length 1
+    scale: Positive | None = None  # of the queries; default 1/√d_k
+    gate: StateGate | None = None
+    out_norm: OutNorm | None = None
+    bias: tuple[LinearSite, ...] = ()
+    chunk: Size = 64  # tokens that the chunked form computes side by side
+
+    @property
+    def k_width(self) -> int:
+        """Channels of all keys, and of all queries."""
+        return self.n_k_heads * self.d_k
+
+    @property
+    def v_width(self) -> int:
+        """Channels of all values."""
+        return self.n_heads * self.d_v

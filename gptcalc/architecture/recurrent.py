@@ -1,0 +1,45 @@
+"""Other mixers whose memory of the past does not grow."""
+
+from gptcalc.architecture.base import Kernel, Positive, Size
+from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.sublayer import Sublayer
+
+
+class ShortConvolution(Sublayer, tag_field="sublayer", tag="short_convolution", frozen=True, kw_only=True):
+    """A gated causal convolution, channel by channel (LFM2, arXiv:2511.23404): C ⊙ conv(B ⊙ x), then projected, where
+    B, C and x are projections of the input."""
+
+    kernel: Kernel
+    bias: bool = False  # of projections and convolution
+
+
+class GatedRecurrence(Sublayer, tag_field="sublayer", tag="gated_recurrence", frozen=True, kw_only=True):
+    """Griffin's recurrent block (arXiv:2402.19427): a gated linear unit whose value is convolved and then passes the
+    RG-LRU, h ← a ⊙ h + √(1 − a²) ⊙ (i ⊙ x), a = e^{−8·r·softplus(Λ)}; the gates r and i are σ of projections within
+    n_heads blocks of channels."""
+
+    d_rnn: Size
+    n_heads: Size
+    kernel: Kernel
+
+
+class MatrixLSTM(Sublayer, tag_field="sublayer", tag="matrix_lstm", frozen=True, kw_only=True):
+    """mLSTM of xLSTM (arXiv:2405.04517; as in xLSTM 7B, arXiv:2503.13427): exponential input and forget gates, kept in
+    range by a running maximum m; S ← e^{f+m−m′}·S + e^{i−m′}·k ⊗ v, n likewise of k, h = Sᵀq / max(|nᵀq|, e^{−m′})."""
+
+    n_heads: Size
+    d_k: Size
+    d_v: Size
+    gate_softcap: Positive = 15.0
+    out_norm: Norm = Norm(kind="layernorm", bias=False)  # of each head's output
+    chunk: Size = 64
+
+    @property
+    def k_width(self) -> int:
+        """Channels of all keys, and of all queries."""
+        return self.n_heads * self.d_k
+
+    @property
+    def v_width(self) -> int:
+        """Channels of all values."""
+        return self.n_heads * self.d_v

@@ -1,0 +1,152 @@
+"""Linear attention (Katharopoulos et al. 2020), with the delta rule (Yang et al. 2024, 2025) and without.
+
+Letters with a dot are those of recurrent mixers: ġ heads of queries and keys, ṙ states that share one, ȧ channels of a
+key, ẇ channels of a value. Where each state has queries and keys of its own there is only ġ; with one head of keys for
+all, only ṙ. A state has no t: the lines from the first that has it to the last are walked token by token.
+"""
+
+from __future__ import annotations
+
+from gptcalc.architecture import Decay, LinearAttention
+from gptcalc.equations.conditions import Constant
+from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
+from gptcalc.equations.roles import Use
+from gptcalc.equations.symbols import Symbols
+
+
+def heads(shared: int, whole: int) -> tuple[str, str]:
+    """How states are written, and what several of them share."""
+    if shared == whole:
+        return "ġ", "ġ"
+    return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")
+
+
+def ix(*letters: str) -> str:
+    return ",".join(letter for letter in letters if letter)
+
+
+def heads_scope(shared: int, whole: int, names: tuple[str, str], section: str, symbols: Symbols) -> dict[str, Index]:
+    """What the letters of heads run over; `names` are the symbols of the shared heads and of all."""
+    states, _ = heads(shared, whole)
+    whole_index = symbols.index(names[1], whole, "heads", section, "tp")
+    if states != "ġ,ṙ":
+        return {states: whole_index}
+    g = symbols.index(names[0], shared, "heads", section, "kv")
+    return {"ġ": g, "ṙ": symbols.derived(f"{whole_index.symbol}/{g.symbol}", whole // shared, "heads", "tp")}
+
+
+def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of linear attention run over."""
+    name = a.section
+    letters = {"i": d, **heads_scope(a.n_k_heads, a.n_heads, ("n_k_heads", "n_states"), name, symbols)}
+    letters["ȧ"] = symbols.index("d_k", a.d_k, "channels", name)
+    letters["ẇ"] = symbols.index("d_state", a.d_v, "channels", name)
+    if a.decay is not None and a.decay.rank is not None:
+        letters["ḟ"] = symbols.index("decay_rank", a.decay.rank, "channels", name)
+    if a.gate is not None and a.gate.rank is not None:
+        letters["ż"] = symbols.index("gate_rank", a.gate.rank, "channels", name)
+    if a.kernel is not None:
+        letters |= convolution_scope(a.kernel, name, symbols, OF_KEYS)
+    return letters
+
+
+EPS = 1e-6  # in the length of queries and keys
+
+USES: dict[str, Use] = {"q": "other", "k": "keys", "v": "values"}
+
+
+def linear_attention(lines: Lines, a: LinearAttention) -> None:
+    """n[t,i] → y[t,i]."""
+    states, few = heads(a.n_k_heads, a.n_heads)
+    for name, where in (("q", ix(few, "ȧ")), ("k", ix(few, "ȧ")), ("v", ix(states, "ẇ"))):
+        _project(lines, a, name, where)
+    if a.decay is not None:
+        _decay(lines, a.decay, states)
+    if a.delta:
+        lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
+        scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
+        lines.pointwise(f"β[t,{states}] = {scale}σ(β[t,{states}])", saved=2)
+    update(lines, a.delta, None if a.decay is None else a.decay.over, states, few)
+    _leave(lines, a, states)
+
+
+def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
+    """Queries, keys or values: projected, convolved, through their activation, of length 1."""
+    here, upper = f"{name}[t,{where}]", name.upper()
+    bias = plus(f"b_{upper}[{where}]", name in a.bias)
+    marks = {f"W_{upper}": Mark(name, USES[name]), f"b_{upper}": Mark(f"{name}.bias")}
+    lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]{bias}", None, 2, "", **marks)
+    if a.kernel is not None:
+        convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2, alone=True)
+    if a.activation == "silu":
+        lines.pointwise(f"{here} = silu({here})", saved=2)
+    if a.qk_norm == "l2" and name != "v":
+        lines.pointwise(f"{here} = {here}/√(Σ_ȧ {name}[t,{where}]² + {number(EPS)})", saved=2)
+    if name == "q" and a.scale != 1.0:
+        scale = f"{here}/√d_k" if a.scale is None else f"{signed(a.scale)}·{here}"
+        lines.pointwise(f"{here} = {scale}")
+
+
+def _decay(lines: Lines, decay: Decay, states: str) -> None:
+    """γ: what is left of a state."""
+    where = ix(states, "ȧ" if decay.over == "channel" else "")
+    left = f"γ[t,{where}]"
+    if decay.form == "fixed":
+        n_states = lines.scope[states].symbol
+        slope = f"2^(−8·({states} + 1)/{n_states})"
+        layer = f"(1 − layer/(n_layers − 1 + {number(1e-5)}) + {number(1e-5)})"
+        lines.pointwise(f"γ[t,{states}] = exp(−{slope}·{layer})")
+        return
+    f = f"φ[t,{where}]"
+    if decay.rank is None:
+        lines.sum(f"{f} = Σ_i n[t,i]·W_φ[i,{where}]", saved=2, W_φ="decay")
+    else:
+        lines.sum("φ′[t,ḟ] = Σ_i n[t,i]·V_φ[i,ḟ]", saved=2, V_φ="decay_a")
+        lines.sum(f"{f} = Σ_ḟ φ′[t,ḟ]·W_φ[ḟ,{where}]", saved=2, W_φ="decay_b")
+    inner = f"{f} + b_φ[{where}]"
+    rate = f"exp(a[{states}])"
+    forms = {
+        "softplus": f"exp(−{rate}·softplus({inner}))",
+        "bounded": f"exp({signed(decay.floor)}·σ({rate}·({inner})))",
+        "sigmoid": f"exp(−softplus(−({inner}))/{number(decay.divisor)})",
+    }
+    marks = {"b_φ": "dt_bias"} if decay.form == "sigmoid" else {"b_φ": "dt_bias", "a": "A_log"}
+    lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]
+
+
+def update(lines: Lines, delta: bool, decays: str | None, states: str, few: str) -> None:
+    """One step of the recurrence, from q, k, v, γ and β to o: the state decays, is written to, and read."""
+    state, key, query = f"S[{ix(states, 'ȧ', 'ẇ')}]", f"k[t,{ix(few, 'ȧ')}]", f"q[t,{ix(few, 'ȧ')}]"
+    value, out = f"v[t,{ix(states, 'ẇ')}]", f"o[t,{ix(states, 'ẇ')}]"
+    if decays is not None:
+        left = ix(states, "ȧ" if decays == "channel" else "")
+        lines.pointwise(f"{state} = γ[t,{left}]·{state}")
+    if delta:
+        held = f"m[t,{ix(states, 'ẇ')}]"
+        lines.sum(f"{held} = Σ_ȧ {key}·{state}")
+        lines.pointwise(f"{value} = β[t,{states}]·({value} − {held})", saved=2)
+    lines.sum(f"{state} += {key}·{value}")
+    lines.sum(f"{out} = Σ_ȧ {query}·{state}", saved=2)
+    lines.store(f"{state} = {state}", "state", Constant())
+
+
+def _leave(lines: Lines, a: LinearAttention, states: str) -> None:
+    """The heads' outputs normed, gated and projected."""
+    where = ix(states, "ẇ")
+    out = f"o[t,{where}]"
+    if a.out_norm is not None:
+        over = "ẇ" if a.out_norm.over == "head" else where
+        norm_line(lines, a.out_norm, out, out, over, "out_norm", name="_o", saved=2)
+    if a.gate is not None:
+        gate = f"z[t,{where}]"
+        bias = plus(f"b_G[{where}]", a.gate.bias)
+        if a.gate.rank is None:
+            lines.sum(f"{gate} = Σ_i n[t,i]·W_G[i,{where}]{bias}", saved=2, W_G="gate", b_G="gate.bias")
+        else:
+            lines.sum("z′[t,ż] = Σ_i n[t,i]·V_G[i,ż]", saved=2, V_G="gate_a")
+            lines.sum(f"{gate} = Σ_ż z′[t,ż]·W_G[ż,{where}]{bias}", saved=2, W_G="gate_b", b_G="gate_b.bias")
+        function = "silu" if a.gate.function == "silu" else "σ"
+        lines.pointwise(f"{out} = {function}({gate})·{out}", saved=2)
+    bias = plus("b_O[i]", "out" in a.bias)
+    lines.sum(f"y[t,i] = Σ_{{{where}}} {out}·W_O[{where},i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
