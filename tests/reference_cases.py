@@ -132,8 +132,9 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "mixers of experts": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "layers": "attn+moe attn+slim attn+grouped",
         "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router": "sparsemixer", "normalize": False, "jitter": 0.4},
-        "slim": {"like": "moe", "router": "sqrtsoftplus", "d_latent": 9, "router_softcap": 2.0, "normalize": True},
-        "grouped": {"like": "moe", "router": "softmax", "groups": {"n": 2, "top_k": 1}, "activation": "relu2",
+        "slim": {"like": "moe", "router": "sqrtsoftplus", "jitter": None, "d_latent": 9,
+            "router_softcap": 2.0, "normalize": True},
+        "grouped": {"like": "moe", "router": "softmax", "jitter": None, "groups": {"n": 2, "top_k": 1}, "activation": "relu2",
             "bias": ["up", "router"]},
     },
     "delta": {

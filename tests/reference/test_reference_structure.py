@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -160,10 +161,12 @@ LARGE = {
 
 def sizes(block: Block) -> list[int]:
     fields = (
-        "n_kv_heads", "d_head", "d_v", "q_rank", "kv_rank", "d_nope", "d_rope", "d_ff", "d_shared", "n_experts",
-        "d_latent",
+        "n_kv_heads", "d_head", "d_v", "q_rank", "kv_rank", "d_nope", "d_rope", "d_ff", "shared.d_ff", "n_experts",
+        "latent.d", "bottleneck.rank",
     )  # fmt: skip
-    return [getattr(mixer, name) for mixer in sublayers(block) for name in fields if getattr(mixer, name, None)]
+    found = (reduce(lambda part, name: getattr(part, name, None), name.split("."), mixer)
+             for mixer in sublayers(block) for name in fields)  # fmt: skip
+    return [size for size in found if size]
 
 
 def test_the_small_copy_of_a_large_model() -> None:
