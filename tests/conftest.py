@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from gptcalc.cli import run
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub
 
 
 class Result(NamedTuple):

@@ -20,7 +20,7 @@ from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 from gptcalc.sources import Model, tensor_names
 from gptcalc.sources.checkpoint import config_beside, header, located
-from gptcalc.sources.header import Tensor
+from gptcalc.sources.header import Steps, Tensor
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.packed import Contents, Weight, contents
 
@@ -31,10 +31,10 @@ WEIGHTS = ("main", "unused", "copies", "mtp", "unexpected")
 # --- with an architecture ---------------------------------------------------------------------------------------------
 
 
-def held(model: Model, path: str) -> Stored:
+def held(model: Model, path: str, steps: Steps = iter) -> Stored:
     """The tensors at a path against a model's. InputError where its model_type's tensors have no known names."""
     names = tensor_names(model)
-    return compared(model.architecture, names, contents(header(path), config_beside(path)))
+    return compared(model.architecture, names, contents(header(path, steps), config_beside(path)))
 
 
 def compared(architecture: Architecture, names: TensorNames, contents: Contents) -> Stored:

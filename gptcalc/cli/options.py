@@ -51,7 +51,7 @@ def preset_names(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
-MODEL = "a preset's name, a file or folder (config.json, preset YAML), a hub id that a preset lists, or - for stdin"
+MODEL = "a preset's name, a file or folder (config.json, preset YAML), a hub id, or - for stdin"
 
 Model: TypeAlias = Annotated[
     str, typer.Argument(metavar="MODEL", help=MODEL[0].upper() + MODEL[1:] + ".", autocompletion=preset_names)

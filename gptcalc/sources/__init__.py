@@ -1,4 +1,4 @@
-"""Where an architecture comes from: a preset's name, a file, a folder, a hub id that a preset lists, standard input."""
+"""Where an architecture comes from: a preset's name, a file, a folder, a hub id, standard input."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
+    from gptcalc.sources.hub import Repository
     from gptcalc.sources.huggingface.tensors import TensorNames
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -143,17 +144,36 @@ def _config_beside(path: str) -> str | None:
     return config if os.path.isfile(config) else None
 
 
-def _from_alias(reference: str) -> Source:
-    from gptcalc.sources import preset
+UNFOUND = ("unknown", "hub")  # kinds of errors about ids that may be mistyped
 
-    name = preset.by_alias(reference) if reference.count("/") == 1 else None
-    if name is not None:
+
+def _from_alias(reference: str) -> Source:
+    """The preset that lists a hub id; else the hub itself."""
+    from gptcalc.sources import hub, preset
+
+    repo = hub.repository(reference)
+    if repo is not None and repo.revision is None and (name := preset.by_alias(repo.id)) is not None:
         return _preset(name)
     shown = printable(reference, 200)
-    if reference.endswith(FILE_SUFFIXES) or reference.startswith((".", "/", "~")) or reference.count("/") != 1:
+    named = reference.endswith(FILE_SUFFIXES) and "://" not in reference
+    if repo is None or named or reference.startswith((".", "/", "~")):
         raise InputError(f"{shown}: no such file or folder", kind="file")
-    near = did_you_mean(reference.rsplit("/", 1)[1].lower(), preset.names())
-    raise InputError(f"{shown}: neither an existing path nor a hub id that a preset lists", near, "unknown")
+    try:
+        return _from_hub(repo)
+    except InputError as error:
+        near = did_you_mean(repo.id.rsplit("/", 1)[1].lower(), preset.names()) if error.kind in UNFOUND else None
+        raise InputError(error.message, "; ".join(filter(None, (near, error.hint))), error.kind) from None
+
+
+def _from_hub(repo: Repository) -> Source:
+    from gptcalc.sources import hub, text
+
+    config = hub.config(repo)
+    found = _from_text(text.read(config.path), f"{repo.name}/{hub.CONFIG}")
+    name = repo.id.rsplit("/", 1)[1]
+    built = None if found.built is None else replace(found.built, name=name)
+    written = {**found.written, "name": name}
+    return found._replace(written=written, built=built, origin=repo.name, tensors=hub.tensors(config))
 
 
 def _from_path(path: str) -> Source:

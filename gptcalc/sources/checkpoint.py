@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from gptcalc.errors import InputError
 from gptcalc.sources import WHOLE, safetensors, text
 from gptcalc.sources.gguf import reader as gguf
-from gptcalc.sources.header import Header, Tensor, product
+from gptcalc.sources.header import SCHEME, Header, Steps, Tensor, product
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.safetensors import DTYPES
 
@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 INDEX, SINGLE = WHOLE
 
 
-def header(path: str | Path) -> Header:
-    """The header of a .safetensors or .gguf file, of an index with its shards, or of a folder that holds one."""
+def header(path: str | Path, steps: Steps = iter) -> Header:
+    """The header of a .safetensors or .gguf file, of an index with its shards, of a folder that holds one, or of a
+    repository on the hub, whose shards `steps` hands out."""
+    if str(path).startswith(SCHEME):
+        from gptcalc.sources import hub
+
+        return hub.header(str(path), steps)
     path = found_at(path)
     if path.name.endswith(".json"):
         return safetensors.sharded(path)
@@ -47,6 +52,10 @@ def tensors(path: str | Path) -> list[tuple[str, tuple[int, ...], str]]:
 
 def config_beside(path: str | Path) -> Mapping[str, Any] | None:
     """The config.json in a checkpoint's folder, which says how wide packed weights are."""
+    if str(path).startswith(SCHEME):
+        from gptcalc.sources import hub
+
+        path = hub.config_of(str(path))
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     file = folder / "config.json"
     if not file.is_file():

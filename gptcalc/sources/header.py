@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gptcalc.errors import InputError, printable
 
+#: how the tensors of a repository on the hub are written where a path could stand
+SCHEME = "hf://"
 LONGEST_HEADER = 100_000_000
 
 #: last words of tables that are derived, not learned: what old checkpoints carry along
@@ -20,6 +22,10 @@ BUFFERS = (
 ROTARY = ("inv_freq", "cos_cached", "sin_cached")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
 MASKS = ("attn.bias", "attention.bias")
+
+
+#: shows that work goes on: hands out the things that are worked through
+Steps: TypeAlias = Callable[[Sequence[str]], Iterable[str]]
 
 
 class Tensor(NamedTuple):

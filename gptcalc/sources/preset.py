@@ -74,14 +74,16 @@ def unknown(name: str) -> InputError:
 
 
 def by_alias(alias: str) -> str | None:
-    """The name of the preset that lists this hub id, or None.
+    """The name of the preset that lists this hub id, in whatever case, or None.
 
     Most are named as their hub id ends; only where that fails is every file searched, as text.
     """
     likely = alias.rsplit("/", 1)[-1].lower()
     for name in (likely, *(name for name in names() if name != likely)):
         file = path(name)
-        if file is not None and alias in text.read(file) and alias in aliases(read(file)):
+        if file is None or alias.lower() not in text.read(file).lower():
+            continue
+        if alias.lower() in (listed.lower() for listed in aliases(read(file))):
             return name
     return None
 

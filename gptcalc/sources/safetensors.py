@@ -5,9 +5,9 @@ Nothing is allocated in proportion to a number in a file before that number has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gptcalc.errors import InputError, printable
 from gptcalc.sources import text
@@ -23,17 +23,15 @@ DTYPES: dict[str, tuple[int, str | None]] = {
 }  # fmt: skip
 
 
-def sharded(index: Path) -> Header:
-    """The header of all shards that an index names."""
-    weight_map = _index(index)
-    shards: dict[str, Header] = {}
-    for name in sorted(set(weight_map.values())):
-        shard = index.parent / name
-        if "/" in name or "\\" in name or not name.endswith(".safetensors"):
-            raise bad(index, f"weight_map names {printable(name)!r}, which is not a .safetensors file beside it")
-        if not shard.exists():
-            raise bad(index, f"shard {printable(name)} is missing")
-        shards[name] = single(shard)
+#: the bytes of a file from a position on, as many as are asked for
+Read: TypeAlias = Callable[[int, int], bytes]
+
+
+def sharded(index: Path, shards_of: Callable[[list[str]], Iterable[Header]] | None = None) -> Header:
+    """The header of all shards that an index names; `shards_of` reads those of shards that lie elsewhere."""
+    weight_map = weight_map_of(index, ".safetensors")
+    names = sorted(set(weight_map.values()))
+    shards = dict(zip(names, (shards_of or (lambda names: _beside(index, names)))(names), strict=True))
     held = {name: {t.name: t for t in shard.tensors} for name, shard in shards.items()}
     found: list[Tensor] = []
     for name, shard_name in weight_map.items():
@@ -47,7 +45,16 @@ def sharded(index: Path) -> Header:
     return Header(tuple(found), {}, notes)
 
 
-def _index(path: Path) -> dict[str, str]:
+def _beside(index: Path, names: list[str]) -> Iterator[Header]:
+    for name in names:
+        shard = index.parent / name
+        if not shard.exists():
+            raise bad(index, f"shard {printable(name)} is missing")
+        yield single(shard)
+
+
+def weight_map_of(path: Path, suffix: str) -> dict[str, str]:
+    """Where an index says that tensors are: in files with this suffix, beside it."""
     try:
         data = text.parse_json(text.read(str(path)))
     except InputError as error:
@@ -55,6 +62,9 @@ def _index(path: Path) -> dict[str, str]:
     weight_map = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
         raise bad(path, "expected an object with a weight_map from tensor names to file names")
+    for name in set(weight_map.values()):
+        if "/" in name or "\\" in name or not name.endswith(suffix):
+            raise bad(path, f"weight_map names {printable(name)!r}, which is not a {suffix} file beside it")
     return weight_map
 
 
@@ -62,17 +72,27 @@ def single(path: Path) -> Header:
     """The header of one file."""
     size = regular_size(path)
     with path.open("rb") as file:
-        start = file.read(8)
-        if start == b"version ":
-            raise _pointer(path)
-        if size < 8:
-            raise bad(path, f"{size} bytes are too few for a safetensors header")
-        length = int.from_bytes(start, "little")
-        if length > LONGEST_HEADER:
-            raise bad(path, f"header length {length} exceeds the limit of {LONGEST_HEADER} bytes")
-        if length > size - 8:
-            raise bad(path, f"header length {length} exceeds the file's {size} bytes")
-        data = _json(path, file.read(length))
+
+        def read(start: int, count: int) -> bytes:
+            file.seek(start)
+            return file.read(count)
+
+        return parsed(path, size, read)
+
+
+def parsed(path: Path, size: int, read: Read) -> Header:
+    """The header of a file of this size, wherever its bytes come from."""
+    start = read(0, 8)
+    if start == b"version ":
+        raise _pointer(path)
+    if size < 8:
+        raise bad(path, f"{size} bytes are too few for a safetensors header")
+    length = int.from_bytes(start, "little")
+    if length > LONGEST_HEADER:
+        raise bad(path, f"header length {length} exceeds the limit of {LONGEST_HEADER} bytes")
+    if length > size - 8:
+        raise bad(path, f"header length {length} exceeds the file's {size} bytes")
+    data = _json(path, read(8, length))
     metadata = data.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise bad(path, "__metadata__ must hold strings")

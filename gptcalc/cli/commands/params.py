@@ -9,6 +9,7 @@ import typer
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why
+from gptcalc.cli.progress import each
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
     from gptcalc.analysis.stored import as_stored, held
     from gptcalc.analysis.stored_result import with_stored
     from gptcalc.report.checkpoint import differences
+    from gptcalc.sources.header import SCHEME
 
     try:
-        found = held(loaded, path)
+        found = held(loaded, path, each)
     except InputError as error:
-        if error.kind != "unsupported":
+        if error.kind != "unsupported" and not path.startswith(SCHEME):
             raise
         counted = params(loaded.architecture)
         note = f"the tensors beside the config were not compared: {error.message}"

@@ -14,6 +14,8 @@ GATING = {1: "softmax", 2: "sigmoid", 3: "topk_softmax", 4: "sqrtsoftplus"}
 GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu", "relu2": "relu2glu",
          "silu_oai": "swiglu_oai"}  # fmt: skip
 
+#: routers that weigh the chosen experts alone: their weights sum to 1 already
+OF_CHOSEN = ("topk_softmax", "sparsemixer")
 BIASED = {"router": "ffn_gate_inp", "shared": "ffn_down_shexp"}
 
 
@@ -59,6 +61,7 @@ def norms(facts: Facts, layer: int) -> dict[str, Any]:
 def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
     has = facts.has
     number = facts.optional("expert_gating_func", least=0)
+    router = GATING.get(number or 0, style.router)
     scale = facts.number("expert_weights_scale")
     split = has(layer, "ffn_down.0")  # a tensor for each expert, as old files have it
     d_ff = facts.width(layer, "ffn_down.0" if split else "ffn_down_exps", -1)
@@ -73,14 +76,14 @@ def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         "d_ff": d_ff,
         "activation": activation(style, gated),
         **shared(facts, layer, d_ff),
-        "router": GATING.get(number or 0, style.router),
-        "selection_bias": has(layer, "exp_probs_b", "bias"),
-        "normalize": facts.flag("expert_weights_norm", style.normalize),
+        "router": router,
+        **({"normalize": facts.flag("expert_weights_norm", style.normalize)} if router not in OF_CHOSEN else {}),
+        **({"selection_bias": True} if has(layer, "exp_probs_b", "bias") else {}),
         "route_scale": scale if scale else 1.0,
-        "groups": groups(facts),
+        **groups(facts),
         "bias": sites,
         "weight_at": "input" if style.at_input else "output",
-        "router_scale": has(layer, "ffn_gate_inp", "scale"),
+        **({"router_scale": True} if has(layer, "ffn_gate_inp", "scale") else {}),
         "clamp": 7.0 if style.function == "silu_oai" else None,
         **norms(facts, layer),
     }
@@ -90,12 +93,13 @@ def shared(facts: Facts, layer: int, d_ff: int) -> dict[str, Any]:
     """Shared experts: one tensor for all of them, as wide as they are together."""
     shape = facts.shape(layer, "ffn_down_shexp")
     if shape is None:
-        return {"n_shared": 0, "d_shared": 0, "shared_gate": False}
+        return {}
     n = facts.size("expert_shared_count", max(1, shape[-1] // d_ff), least=0) or 1
-    return {"n_shared": n, "d_shared": shape[-1], "shared_gate": facts.has(layer, "ffn_gate_inp_shexp")}
+    gate = {"shared_gate": True} if facts.has(layer, "ffn_gate_inp_shexp") else {}
+    return {"n_shared": n, "d_shared": shape[-1], **gate}
 
 
-def groups(facts: Facts) -> dict[str, Any] | None:
+def groups(facts: Facts) -> dict[str, Any]:
     """Routing by groups, where there are several and fewer are used."""
     n, used = facts.size("expert_group_count", 0, least=0), facts.size("expert_group_used_count", 0, least=0)
-    return {"n": n, "top_k": used, "score": "top2"} if n > 1 and used > 0 else None
+    return {"groups": {"n": n, "top_k": used, "score": "top2"}} if n > 1 and used > 0 else {}

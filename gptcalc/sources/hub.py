@@ -1,0 +1,262 @@
+"""Models on the Hugging Face hub: the config, and of the tensors nothing but headers, by range requests.
+
+huggingface_hub does the talking: its cache and token, HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE hold. It comes
+with the extra `hub` and is imported here alone, when an id is not a preset's. No code of a repository is ever run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gptcalc.errors import InputError, printable
+from gptcalc.sources import WHOLE, safetensors
+from gptcalc.sources.header import SCHEME, Header, Steps
+
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+FIRST_BYTES = 100_000  # most headers of shards are shorter: one request for each
+CONNECTIONS = 8
+INSTALL = "pip install 'gptcalc[hub]'"
+
+NAME = r"[A-Za-z0-9][\w.-]{0,95}"
+ID = re.compile(rf"({NAME}/{NAME})(?:@([\w./-]{{1,250}}))?")
+URL = re.compile(
+    rf"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?:models/)?({NAME}/{NAME})"
+    r"(?:/(?:tree|blob|resolve)/([\w.-]{1,250})(?:/.*)?)?/?(?:[?#].*)?"
+)
+
+
+class Repository(NamedTuple):
+    """A model on the hub, and the revision that is meant; None: the newest."""
+
+    id: str
+    revision: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.id if self.revision is None else f"{self.id}@{self.revision}"
+
+
+class Config(NamedTuple):
+    """A repository's config.json in the local cache, and the repository at the commit that it is of."""
+
+    path: str
+    repository: Repository
+
+
+def repository(reference: str) -> Repository | None:
+    """What a reference means: org/name, org/name@revision, the page of a model. None: something else."""
+    match = URL.fullmatch(reference) or ID.fullmatch(reference)
+    return None if match is None else Repository(match[1], match[2])
+
+
+def config(repo: Repository) -> Config:
+    """Fetch a config.json, or find it in the cache. InputError saying what is missing, forbidden or out of reach."""
+    repo = _as_cached(repo)
+    try:
+        path = _download(repo, CONFIG)
+    except _Absent:
+        try:
+            _download(repo, ADAPTER)
+        except _Absent:
+            hint = "name a repository of a transformers model"
+            raise InputError(f"{repo.name} has no {CONFIG}", hint, "file") from None
+        problem = f"{repo.name}: this is a LoRA adapter, without an architecture of its own"
+        raise InputError(problem, "name its base model", "unsupported") from None
+    commit = os.path.basename(os.path.dirname(path))  # the cache's folder of a snapshot
+    return Config(path, repo if re.fullmatch("[0-9a-f]{40}", commit) is None else Repository(repo.id, commit))
+
+
+def tensors(found: Config) -> str:
+    """Where the tensors are: in the cache with the config, or on the hub."""
+    folder = os.path.dirname(found.path)
+    index, single = (os.path.join(folder, name) for name in WHOLE)
+    if os.path.isfile(single):
+        return single
+    if os.path.isfile(index):
+        shards = set(safetensors.weight_map_of(Path(index), ".safetensors").values())
+        if all(os.path.isfile(os.path.join(folder, shard)) for shard in shards):
+            return index
+    return SCHEME + found.repository.name
+
+
+def config_of(reference: str) -> str:
+    """The config.json of a repository whose tensors are written so."""
+    repo = repository(reference.removeprefix(SCHEME))
+    assert repo is not None
+    return config(repo).path
+
+
+def header(reference: str, steps: Steps = iter) -> Header:
+    """The header of a repository's safetensors files: an index, and the beginnings of the shards."""
+    repo = repository(reference.removeprefix(SCHEME))
+    assert repo is not None
+    index, single = WHOLE
+    try:
+        path = _download(repo, index)
+    except _Absent:
+        try:
+            return _Remote(repo, single).header()
+        except _Absent:
+            raise InputError(f"{repo.name}: no {single} and no {index}", kind="checkpoint") from None
+
+    def shards(names: list[str]) -> Iterator[Header]:
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            yield from (found for _, found in zip(steps(names), pool.map(one, names), strict=True))
+
+    def one(name: str) -> Header:
+        try:
+            return _Remote(repo, name).header()
+        except _Absent:
+            raise InputError(f"{repo.name}: shard {printable(name)} is missing", kind="checkpoint") from None
+
+    return safetensors.sharded(Path(path), shards)
+
+
+class _Remote:
+    """One file of a repository, of which parts are fetched."""
+
+    def __init__(self, repo: Repository, name: str) -> None:
+        self.repo = repo
+        self.name = name
+        self.size = 0
+        self.begin = b""
+
+    def header(self) -> Header:
+        self.begin = self.fetch(0, FIRST_BYTES)
+        return safetensors.parsed(Path(self.repo.id, self.name), self.size, self.read)
+
+    def read(self, start: int, count: int) -> bytes:
+        if start + count <= len(self.begin):
+            return self.begin[start : start + count]
+        return self.fetch(start, count)
+
+    def fetch(self, start: int, count: int) -> bytes:
+        """A range of the file. A server that ignores ranges sends all of it, of which no more is read than needed."""
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+
+        url = hf_hub_url(self.repo.id, self.name, revision=self.repo.revision)
+        wanted = {**build_hf_headers(), "Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
+        with _plainly(self.repo), get_session().stream("GET", url, headers=wanted, timeout=TIMEOUT) as response:
+            if response.status_code not in (200, 206):
+                response.read()
+                hf_raise_for_status(response)
+            skip = start if response.status_code == 200 else 0
+            total = response.headers.get("Content-Range", "").rpartition("/")[2] if skip == 0 else ""
+            total = total or response.headers.get("Content-Length", "")
+            if not total.isdecimal():
+                raise InputError(f"{self.repo.name}: {self.name}: the hub doesn't say how long it is", kind="file")
+            self.size = int(total)
+            return _taken(response.iter_raw(), skip, count)
+
+
+TIMEOUT = 30
+
+
+def _taken(chunks: Iterable[bytes], skip: int, count: int) -> bytes:
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) >= skip + count:
+            break
+    return bytes(data[skip : skip + count])
+
+
+# --- huggingface_hub, and what it complains of ------------------------------------------------------------------------
+
+
+class _Absent(Exception):
+    """A repository is there, a file in it is not."""
+
+
+def _download(repo: Repository, name: str) -> str:
+    """A small file of a repository, in the local cache."""
+    with _plainly(repo):
+        from huggingface_hub import constants, hf_hub_download
+
+        kept = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
+        revision = repo.revision
+        return str(hf_hub_download(repo.id, name, revision=revision, etag_timeout=TIMEOUT, local_files_only=kept))
+
+
+@cache
+def _reachable(endpoint: str) -> bool:
+    """Whether the hub answers at all; the library itself would try for half a minute."""
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(endpoint, timeout=TIMEOUT, follow_redirects=False)
+    except Exception:  # of the HTTP library, which differs between versions
+        return False
+    return True
+
+
+@contextmanager
+def _plainly(repo: Repository) -> Iterator[None]:
+    """What goes wrong, in one line with the mend."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is asked for beyond the files
+    try:
+        from huggingface_hub import errors
+        from huggingface_hub.utils import disable_progress_bars, logging
+    except ImportError:
+        problem = f"{repo.name}: neither an existing path nor a hub id that a preset lists"
+        raise InputError(problem, f"{INSTALL} reads it from the hub", "unknown") from None
+    disable_progress_bars()
+    logging.set_verbosity_error()
+    try:
+        yield
+    except (InputError, _Absent):
+        raise
+    except errors.GatedRepoError:
+        hint = f"accept its conditions on {_page(repo)} and set HF_TOKEN (or run hf auth login)"
+        raise InputError(f"{repo.name} is gated", hint, "hub") from None
+    except errors.RepositoryNotFoundError:
+        raise InputError(f"{repo.name} is not on the hub", "if it is private, set HF_TOKEN", "hub") from None
+    except errors.RevisionNotFoundError:
+        raise InputError(f"{repo.name}: there is no such revision", kind="hub") from None
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+        raise _unreachable(repo) from None
+    except errors.EntryNotFoundError:
+        raise _Absent from None
+    except errors.HfHubHTTPError as error:
+        status = getattr(getattr(error, "response", None), "status_code", "no")
+        raise InputError(f"{repo.name}: the hub answers with status {status}", kind="hub") from None
+    except Exception as error:  # the HTTP library's own, which differs between versions
+        raise InputError(f"{repo.name}: {type(error).__name__}: {printable(str(error), 200)}", kind="hub") from None
+
+
+def _unreachable(repo: Repository) -> InputError:
+    from huggingface_hub import constants
+
+    problem = f"{repo.name}: neither an existing path nor a hub id that a preset lists nor in the cache"
+    if constants.HF_HUB_OFFLINE:
+        return InputError(f"{problem}, and HF_HUB_OFFLINE is set", kind="hub")
+    return InputError(f"{problem}, and {constants.ENDPOINT} can't be reached", kind="hub")
+
+
+def _page(repo: Repository) -> str:
+    from huggingface_hub import constants
+
+    return f"{constants.ENDPOINT}/{repo.id}"
+
+
+def _as_cached(repo: Repository) -> Repository:
+    """The id as the cache spells it: the hub ignores the case of letters, a folder's name may not."""
+    try:
+        from huggingface_hub import constants
+
+        kept = os.listdir(constants.HF_HUB_CACHE)
+    except (ImportError, OSError):  # the first is said where it is needed
+        return repo
+    wanted = "models--" + repo.id.replace("/", "--")
+    same = [name for name in kept if name.lower() == wanted.lower()]
+    if wanted in same or not same:
+        return repo
+    return repo._replace(id=same[0].removeprefix("models--").replace("--", "/", 1))

@@ -1,0 +1,184 @@
+"""Hub ids, against a real HTTP server on the loopback interface and against a cache without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptcalc.sources.hub import Repository, repository
+from tests.conftest import Result
+from tests.sources.checkpoints import DEEPSEEK_V3, deepseek_v3, sharded, sparse
+from tests.sources.hub_server import COMMIT, Hub
+from tests.sources.test_packed import LAYER, TINY, tiny
+
+TOTAL = 2 * 96 + 8 + 2 * LAYER
+
+
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        ("Qwen/Qwen3-8B", Repository("Qwen/Qwen3-8B")),
+        ("org/name@v1.0", Repository("org/name", "v1.0")),
+        ("org/name@refs/pr/3", Repository("org/name", "refs/pr/3")),
+        ("https://huggingface.co/org/name", Repository("org/name")),
+        ("https://huggingface.co/org/name/", Repository("org/name")),
+        ("huggingface.co/org/name/tree/main", Repository("org/name", "main")),
+        ("https://hf.co/org/name/blob/abc123/config.json", Repository("org/name", "abc123")),
+        ("https://huggingface.co/org/name/resolve/main/config.json?download=true", Repository("org/name", "main")),
+        ("./org/name", None),
+        ("org/name/more", None),
+        ("https://example.com/org/name", None),
+        ("../name", None),
+    ],
+)
+def test_what_names_a_repository(reference: str, meant: Repository | None) -> None:
+    assert repository(reference) == meant
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """org/small in one file, org/sharded in two, org/gated, org/adapter, org/empty."""
+    for name in ("small", "sharded", "gated", "adapter", "empty", "strange"):
+        (tmp_path / "hub" / "org" / name).mkdir(parents=True)
+    hub = tmp_path / "hub" / "org"
+    for name in ("small", "sharded", "gated"):
+        (hub / name / "config.json").write_text(json.dumps(TINY))
+    for name in ("small", "gated"):
+        sparse(hub / name / "model.safetensors", tiny())
+    sharded(hub / "sharded", tiny(), 2)
+    (hub / "adapter" / "adapter_config.json").write_text("{}")
+    (hub / "strange" / "config.json").write_text(
+        json.dumps({"model_type": "strange", "auto_map": {"AutoModel": "x.Y"}})
+    )
+    return tmp_path / "hub"
+
+
+@pytest.fixture
+def hub(models: Path) -> Iterator[Hub]:
+    with Hub(models) as server:
+        yield server
+
+
+def command(home: Path, endpoint: str, *arguments: str, **environment: str) -> Result:
+    """The installed command in a process of its own: huggingface_hub reads its environment when it is imported."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    settings = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-m", "gptcalc", *arguments],
+        env={**kept, **settings}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_model_in_one_file(hub: Hub, tmp_path: Path) -> None:
+    found = command(tmp_path, hub.endpoint, "params", "org/small", "--json")
+    assert (found.status, found.err) == (0, "")
+    assert (found.json["model"], found.json["total"], found.json["stored"]) == ("small", TOTAL, TOTAL)
+    assert hub.files() == {
+        "config.json", "model.safetensors.index.json", "model.safetensors",
+    }  # fmt: skip
+    assert all(request.range for request in hub.requests if request.path.startswith("/cdn/"))
+    assert all(request.token is None for request in hub.requests)
+
+
+def test_revisions_pages_and_other_letter_case(hub: Hub, tmp_path: Path) -> None:
+    for reference in ("org/small@v1.0", "https://huggingface.co/org/small/tree/main", "ORG/Small"):
+        assert command(tmp_path, hub.endpoint, "params", reference, "--get", "total").out == f"{TOTAL}\n", reference
+    assert any("/resolve/v1.0/" in request.path for request in hub.requests)
+    assert any(f"/resolve/{COMMIT}/" in request.path for request in hub.requests)  # the commit that the config is of
+
+
+def test_other_commands_fetch_the_config_alone(hub: Hub, tmp_path: Path) -> None:
+    found = command(tmp_path, hub.endpoint, "kv", "org/sharded", "--context", "16", "--get", "bytes")
+    assert (found.status, found.out, found.err) == (0, f"{16 * 2 * 2 * 4 * 2}\n", "")
+    assert hub.files() == {"config.json"}
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_headers_of_a_terabyte(tmp_path: Path, ranges: bool) -> None:
+    """DeepSeek-V3's headers come to some ten megabytes; a server that ignores ranges is left in time."""
+    folder = tmp_path / "hub" / "org" / "deepseek"
+    folder.mkdir(parents=True)
+    sharded(folder, dict(deepseek_v3()), 163 if ranges else 4)
+    (folder / "config.json").write_text(json.dumps(DEEPSEEK_V3))
+    with Hub(tmp_path / "hub", ranges) as server:
+        found = command(tmp_path, server.endpoint, "params", "org/deepseek", "--json")
+        assert (found.status, found.err) == (0, "")
+        assert (found.json["total"], found.json["differ"]) == (671_026_419_200, [])
+        assert {row["role"]: row["params"] for row in found.json["held"]}["mtp"] == 11_610_068_224
+        assert server.sent < 200_000_000
+
+
+def test_gated_repositories_want_a_token(hub: Hub, tmp_path: Path) -> None:
+    found = command(tmp_path, hub.endpoint, "params", "org/gated")
+    assert (found.status, found.out) == (2, "")
+    page = f"{hub.endpoint}/org/gated"
+    said = f"org/gated is gated; accept its conditions on {page} and set HF_TOKEN (or run hf auth login)"
+    assert found.lines == [f"gptcalc: {said}"]
+    found = command(tmp_path, hub.endpoint, "params", "org/gated", "--get", "total", HF_TOKEN="secret")
+    assert (found.status, found.out) == (0, f"{TOTAL}\n")
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("org/none", "org/none is not on the hub; if it is private, set HF_TOKEN"),
+        ("org/small@v9", "org/small@v9: there is no such revision"),
+        ("org/empty", "org/empty has no config.json"),
+        ("org/adapter", "org/adapter: this is a LoRA adapter, without an architecture of its own; name its base model"),
+        ("org/strange", "org/strange/config.json: model_type 'strange' is not known"),
+    ],
+)
+def test_what_is_missing_is_said(hub: Hub, tmp_path: Path, reference: str, said: str) -> None:
+    found = command(tmp_path, hub.endpoint, "params", reference)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert said in found.err
+
+
+def test_a_filled_cache_offline(hub: Hub, models: Path, tmp_path: Path) -> None:
+    """Without a connection the cache answers, its tensors included where they are there; letter case is ignored."""
+    assert command(tmp_path, hub.endpoint, "kv", "org/small", "--get", "bytes").status == 0
+    offline = {"HF_HUB_OFFLINE": "1"}
+    found = command(tmp_path, hub.endpoint, "params", "ORG/small", "--get", "total", **offline)
+    assert (found.status, found.out) == (0, f"{TOTAL}\n")
+    assert "the tensors beside the config were not compared" in found.err
+    snapshot = next((tmp_path / "hub").glob("models--org--small/snapshots/*"))
+    (snapshot / "model.safetensors").write_bytes((models / "org" / "small" / "model.safetensors").read_bytes())
+    found = command(tmp_path, hub.endpoint, "params", "org/small", "--json", **offline)
+    assert (found.status, found.err, found.json["stored"]) == (0, "", TOTAL)
+    found = command(tmp_path, hub.endpoint, "params", "org/sharded", **offline)
+    problem = "org/sharded: neither an existing path nor a hub id that a preset lists nor in the cache"
+    assert len(found.lines) == 1
+    assert f"gptcalc: {problem}, and HF_HUB_OFFLINE is set" in found.err
+
+
+def test_no_connection(tmp_path: Path) -> None:
+    found = command(tmp_path, "http://127.0.0.1:9", "params", "org/name")
+    assert (found.status, found.out) == (2, "")
+    problem = "org/name: neither an existing path nor a hub id that a preset lists nor in the cache"
+    assert found.lines == [f"gptcalc: {problem}, and http://127.0.0.1:9 can't be reached"]
+
+
+def test_without_the_extra(tmp_path: Path) -> None:
+    """A module that can't be imported stands for one that isn't installed."""
+    (tmp_path / "huggingface_hub.py").write_text("raise ImportError\n")
+    found = command(tmp_path, "http://127.0.0.1:9", "params", "org/name", PYTHONPATH=str(tmp_path))
+    problem = "org/name: neither an existing path nor a hub id that a preset lists"
+    assert found.lines == [f"gptcalc: {problem}; pip install 'gptcalc[hub]' reads it from the hub"]
+
+
+def test_code_of_a_repository_is_never_run(hub: Hub, models: Path, tmp_path: Path) -> None:
+    folder = models / "org" / "small"
+    config: dict[str, Any] = {**TINY, "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    command(tmp_path, hub.endpoint, "params", "org/small")
+    assert not (tmp_path / "ran").exists()
+    assert not any("evil" in request.path for request in hub.requests)
