@@ -134,8 +134,8 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router": "sparsemixer", "normalize": False, "jitter": 0.4},
         "slim": {"like": "moe", "router": "sqrtsoftplus", "jitter": None, "d_latent": 9,
             "router_softcap": 2.0, "normalize": True},
-        "grouped": {"like": "moe", "router": "softmax", "jitter": None, "groups": {"n": 2, "top_k": 1}, "activation": "relu2",
-            "bias": ["up", "router"]},
+        "grouped": {"like": "moe", "router": "softmax", "jitter": None, "groups": {"n": 2, "top_k": 1},
+            "activation": "relu2", "bias": ["up", "router"]},
     },
     "delta": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
