@@ -165,7 +165,7 @@ def test_utilization() -> None:
     "transformers"]), st.integers(0, 10**6), st.sampled_from([{}, {"tp": 2}, {"pp": 2}, {"dp": 2}]),
 )  # fmt: skip
 def test_largest_batch_and_context_are_tight(
-    model: Architecture, batch: int, context: int, engine: Any, room: int, ways: dict[str, int]
+    model: Architecture, batch: int, context: int, engine: Any, room: int, ways: dict[str, Any]
 ) -> None:
     """They fit, and one more does not."""
     try:

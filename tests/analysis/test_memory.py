@@ -57,7 +57,7 @@ def test_experts_activations_are_of_those_chosen() -> None:
 
 
 def test_all_logits() -> None:
-    last, every = (memory(LLAMA_3_8B, context=100, logits=logits) for logits in ("last", "all"))  # type: ignore[arg-type]
+    last, every = (memory(LLAMA_3_8B, context=100, logits=logits) for logits in ("last", "all"))
     assert every.pieces["activations.logits"] == 100 * last.pieces["activations.logits"] == 100 * 4 * 128_256
     assert every.per_device.activations == 100 * (2 * 4096 + 4 * 128_256)
 
@@ -149,7 +149,7 @@ def test_vocabulary_is_padded() -> None:
         ({}, {"ep": 8, "dp": 3}, "--ep 8: does not divide the 3 ranks"),
     ],
 )
-def test_what_does_not_divide_is_refused(change: dict[str, Any], ways: dict[str, int], problem: str) -> None:
+def test_what_does_not_divide_is_refused(change: dict[str, Any], ways: dict[str, Any], problem: str) -> None:
     model = build({**MIXTRAL, **change})
     with pytest.raises(InputError) as caught:
         memory(model, **ways)
@@ -177,7 +177,7 @@ def test_blocks_are_not_cut(dtype: str, tp: int) -> None:
         ({"tp": 4, "dp": 2, "ep": 8}, Layout(4, 1, 8, 2), 1, 14336),  # vLLM: ep = tp · dp
     ],
 )  # fmt: skip
-def test_expert_parallel(ways: dict[str, int], layout_: Layout, experts: int, width: int) -> None:
+def test_expert_parallel(ways: dict[str, Any], layout_: Layout, experts: int, width: int) -> None:
     model = build(MIXTRAL)
     assert layout(model, InferenceRun(**ways)) == layout_
     found = memory(model, **ways)
@@ -227,7 +227,7 @@ def test_devices_are_tensor_parallel_unless_said() -> None:
 # --- of any model -----------------------------------------------------------------------------------------------------
 
 
-def replicated(found: Memory, part: str) -> dict[str, int]:
+def replicated(found: Memory, part: str) -> dict[str, Any]:
     return {row.name: row.bytes for row in found.replicated if row.part == part}
 
 
@@ -235,11 +235,11 @@ def architectures() -> st.SearchStrategy[Architecture]:
     return documents().map(build)
 
 
-LAYOUTS = st.builds(
+LAYOUTS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict, tp=st.sampled_from([1, 1, 2, 4]), pp=st.integers(1, 3), ep=st.sampled_from([1, 1, 2]),
     dp=st.sampled_from([None, 1, 2, 3]),
 )  # fmt: skip
-WAYS = st.builds(
+WAYS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict, phase=st.sampled_from(["prefill", "decode"]), engine=st.sampled_from(["ideal", "vllm", "llama.cpp",
     "transformers"]), kv_dtype=st.sampled_from(["bf16", "q8_0", "fp8:q4_0"]), prefill_chunk=st.sampled_from([None, 3]),
     mla_cache=st.sampled_from(["latent", "expanded"]), overhead=st.sampled_from([0, 1000]),

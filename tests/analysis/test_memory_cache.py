@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptcalc.analysis.memory.cache import KVCache, kv, pools, types
-from gptcalc.analysis.memory.engines import Engine, held, page_bytes
+from gptcalc.analysis.memory.engines import held, page_bytes
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import Engine
 from gptcalc.document import build
 from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, equations
 from gptcalc.equations.language import Lines

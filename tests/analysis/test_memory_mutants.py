@@ -28,7 +28,7 @@ def kv(model: Any, context: int, **how: Any) -> int:
     return cache.kv(model, context=context, **how).bytes
 
 
-def refused(model: Any, **ways: int) -> bool:
+def refused(model: Any, **ways: Any) -> bool:
     try:
         inference.memory(model, **ways)
     except InputError:

@@ -97,9 +97,9 @@ def test_a_wrong_document_gets_one_line(data: st.DataObject, document: dict[str,
     for _ in range(data.draw(st.integers(1, 3))):
         holder, key = data.draw(st.sampled_from(list(places(changed))))
         if data.draw(st.booleans()):
-            holder[key] = deepcopy(data.draw(WRONG))  # type: ignore[index]
+            holder[key] = deepcopy(data.draw(WRONG))
         else:
-            holder[data.draw(st.sampled_from(["x", "n_head", "likes", "d", "kv"]))] = holder.pop(key)  # type: ignore[attr-defined]
+            holder[data.draw(st.sampled_from(["x", "n_head", "likes", "d", "kv"]))] = holder.pop(key)
         if not changed:
             break
     result = gptcalc("params", "-", stdin=preset.dump(changed) or "{}")

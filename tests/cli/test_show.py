@@ -18,7 +18,7 @@ from tests.oracle import ENTRIES, model
 from tests.strategies import documents
 
 #: the fixtures here keep nothing from one example to the next
-REUSED = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
+REUSED: dict[str, Any] = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
 
 words = st.text(min_size=1, max_size=30)
 plain = st.text(st.characters(codec="utf-8"), max_size=200)

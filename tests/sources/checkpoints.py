@@ -31,7 +31,7 @@ def sharded(folder: Path, tensors: Tensors, shards: int) -> Path:
     """The same in several files behind an index."""
     names = list(tensors)
     per = -(-len(names) // shards)
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for i in range(shards):
         file = f"model-{i + 1:05d}-of-{shards:05d}.safetensors"
         own = names[i * per : (i + 1) * per]

@@ -198,7 +198,9 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
     if model_type in ("deepseek_v3", "glm4_moe", "minimax_m2", "mimo_v2_flash"):
         found["expert_gating_func"] = 2
     if model_type == "mimo_v2_flash":  # twice as many KV heads where a window is seen
-        found["attention.head_count_kv"] = [kv_heads * (2 if kind == "sliding_attention" else 1) for kind in types]
+        found["attention.head_count_kv"] = [
+            kv_heads * (2 if kind == "sliding_attention" else 1) for kind in types or ()
+        ]
     per_layer = config.get("per_layer_config") or {}
     if per_layer:
         own = [per_layer.get(str(layer), {}) for layer in range(layers(config))]

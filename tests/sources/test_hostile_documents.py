@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, cast, get_type_hints
 
 import msgspec
 import pytest
@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from gptcalc.architecture import ACTIVATIONS, Attention, Count, Experts, LatentAttention, Mlp
 from gptcalc.document import ABOUT, CORE, KINDS
 from gptcalc.sources import preset
-from gptcalc.sources.huggingface import READERS
 from gptcalc.sources.huggingface.defaults import class_defaults
+from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from tests.cli.test_cli_hostile import refused_well
 from tests.conftest import Command
@@ -26,7 +26,10 @@ from tests.oracle import ENTRIES
 from tests.strategies import Document, documents
 
 #: the fixtures here keep nothing from one example to the next
-REUSED = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow], "deadline": None}
+REUSED: dict[str, Any] = {
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    "deadline": None,
+}
 
 SECTIONS = (Attention, LatentAttention, Mlp, Experts)
 KNOWN = CORE | ABOUT | KINDS.keys() | {"like"} | {
@@ -208,7 +211,7 @@ def finite(value: Any) -> bool:
 @settings(max_examples=25, **REUSED)
 def test_one_thing_wrong(breaker: Breaker, data: st.DataObject, tmp_path: Path, gptcalc: Command) -> None:
     document = deepcopy(data.draw(documents()))
-    breaker(data.draw, document)
+    breaker(cast(st.DrawFn, data.draw), document)
     path = written(document, tmp_path, yaml=finite(document) and data.draw(st.booleans()))
     refused_well(gptcalc("params", path))
     result = gptcalc("params", path, "--json")

@@ -14,9 +14,9 @@ from gptcalc.architecture import Architecture, Attention, Experts, LatentAttenti
 from gptcalc.document import build, expression
 from gptcalc.errors import InputError
 from gptcalc.sources import huggingface
-from gptcalc.sources.huggingface import READERS, read, tensor_names
 from gptcalc.sources.huggingface import pattern as patterns
-from gptcalc.sources.huggingface.families import FAMILIES
+from gptcalc.sources.huggingface import read, tensor_names
+from gptcalc.sources.huggingface.families import FAMILIES, READERS
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from tests.golden_models import FOLDER, NAMES
 

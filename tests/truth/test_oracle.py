@@ -14,6 +14,7 @@ from gptcalc.analysis.memory.cache import CacheGroup, kv
 from gptcalc.analysis.params import params
 from gptcalc.analysis.stored import expected_tensors
 from gptcalc.architecture import Architecture, CompressedAttention, Experts, LatentAttention, sublayers
+from gptcalc.conventions import Pairing
 from gptcalc.sources.huggingface import read, tensor_names
 from tests.oracle import ENTRIES, model
 
@@ -84,7 +85,7 @@ def test_cache(name: str) -> None:
             expected, _ = CACHED_OTHERWISE[name]
             assert now.full_bytes // 2 * expected == elements, length
             continue
-        held = 0
+        held: int | Fraction = 0
         for group, later in zip(now.groups, next_.groups, strict=True):
             full = group.cached_tokens == later.cached_tokens
             in_flight = full and group.kind in ("window", "chunk")
@@ -164,7 +165,7 @@ def test_flops_of_a_decode_step(name: str) -> None:
     # the class of openai-gpt has no cache: its "decode" is one token from nothing
     past = 0 if name == "openai-gpt" else truth["past"]
     # gpt-neo's local layers score the whole past before they mask it
-    pairs = "full" if name == "gpt-neo-2.7b" else "causal"
+    pairs: Pairing = "full" if name == "gpt-neo-2.7b" else "causal"
     found = flops(model(name), context=past + 1, phase="decode", pairs=pairs, mla="expanded").total
     found -= elementwise(name, 1, past + 1)
     assert found + again(model(name), truth["past"]) + every_expert(name, 1) == truth["flops"]
