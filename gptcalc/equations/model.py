@@ -481,7 +481,7 @@ class _Parts:
         scope = self.model.scope(mixer)
         residual = mixer.residual
         if residual.low_rank is not None:
-            scope["ϱ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
+            scope["ϖ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         lines = self.model.lines(self.prefixes.next(stem(mixer)), component(mixer), scope)

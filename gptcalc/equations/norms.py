@@ -137,6 +137,6 @@ def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
 
 def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
     """l: what the sublayer read, through a bottleneck and normed."""
-    lines.sum("ℓ[t,ϱ] = Σ_i n[t,i]·A_L[i,ϱ]", saved=2, A_L="laurel.left")
-    lines.sum("y_L[t,i] = Σ_ϱ ℓ[t,ϱ]·B_L[ϱ,i]", saved=2, B_L="laurel.right")
+    lines.sum("ℓ[t,ϖ] = Σ_i n[t,i]·A_L[i,ϖ]", saved=2, A_L="laurel.left")
+    lines.sum("y_L[t,i] = Σ_ϖ ℓ[t,ϖ]·B_L[ϖ,i]", saved=2, B_L="laurel.right")
     norm_line(lines, residual.norm, "y_L[t,i]", "y_L[t,i]", "i", "laurel.norm", name="_L")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gptcalc import sources
+from gptcalc.architecture import Architecture
 from gptcalc.document.builder import Builder
 
 CONFIG = {
@@ -19,9 +20,14 @@ CONFIG = {
 
 def test_a_config_becomes_an_architecture_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shortest document, for which many are tried, is made only for who asks for it."""
-    builds = []
+    builds: list[Builder] = []
     build = Builder.architecture
-    monkeypatch.setattr(Builder, "architecture", lambda self: builds.append(1) or build(self))
+
+    def counted(self: Builder) -> Architecture:
+        builds.append(self)
+        return build(self)
+
+    monkeypatch.setattr(Builder, "architecture", counted)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG))
     model = sources.load(str(path))
