@@ -84,6 +84,7 @@ from gptcalc.architecture.rope import (
     Yarn,
     rotated,
 )
+from gptcalc.architecture.storage import Fused, Ggml, Storage
 from gptcalc.architecture.sublayer import KV, LowRankResidual, NormAt, OutputGate, Residual, ResidualGate, Sublayer
 
 __all__ = [
@@ -120,7 +121,9 @@ __all__ = [
     "Few",
     "Flat",
     "Fraction",
+    "Fused",
     "GatedRecurrence",
+    "Ggml",
     "Hash",
     "Head",
     "Indexer",
@@ -174,6 +177,7 @@ __all__ = [
     "SparseMixer",
     "SqrtSoftplus",
     "StateGate",
+    "Storage",
     "Streams",
     "Strict",
     "Sublayer",

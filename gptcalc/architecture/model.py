@@ -16,6 +16,7 @@ from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import rotated
+from gptcalc.architecture.storage import Storage
 
 #: sublayers whose memory of the past does not grow
 Recurrent: TypeAlias = LinearAttention | Mamba | Mamba2 | ShortConvolution | GatedRecurrence | MatrixLSTM
@@ -144,6 +145,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
     dropout: Dropout | None = None
+    storage: Storage = Storage()
 
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""

@@ -111,6 +111,7 @@ class Builder:
             learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
+            storage=doc.storage,
         )
         check_streams(built)
         return built

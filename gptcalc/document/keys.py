@@ -27,6 +27,7 @@ from gptcalc.architecture import (
     Rope,
     ShortConvolution,
     Size,
+    Storage,
     Streams,
     Strict,
 )
@@ -140,6 +141,7 @@ class Document(Strict, frozen=True, kw_only=True):
     streams: Streams | None = None
     altup: AltUp | None = None
     dropout: Dropout | bool = False
+    storage: Storage = Storage()
 
 
 CORE = frozenset(Document.__struct_fields__)

@@ -55,6 +55,8 @@ SHORTENED = {"step-3.7-flash": {"c", "n_heads", "rotated", "clamp"}}
 
 #: what things are called says nothing of what they are
 LABELS = {"name", "section"}
+#: what a checkpoint says, not the fields that were written down
+OF_FILES = {"weights", "tied_head"}
 #: two ways to say how many channels are rotated
 WIDTH = ("channels", "fraction")
 
@@ -68,7 +70,7 @@ def fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
     elif isinstance(value, Rope) or not isinstance(value, Struct):
         yield path, value
     else:
-        own = {name: getattr(value, name) for name in value.__struct_fields__ if name not in LABELS}
+        own = {name: getattr(value, name) for name in value.__struct_fields__ if name not in LABELS | OF_FILES}
         if isinstance(value, Architecture):
             own["layers"] = tuple(value.blocks())
         if isinstance(value, Attention):

@@ -18,7 +18,8 @@ from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.defaults import class_defaults
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
-from gptcalc.sources.huggingface.tensors import Names
+from gptcalc.sources.huggingface.published import published
+from gptcalc.sources.huggingface.tensors import Names, together
 
 LARGEST = 1_000_000_000
 
@@ -350,6 +351,7 @@ class Reader:
                 document |= value
             elif value is not None and key not in unused:
                 document[key] = value
+        document["storage"] = {"fused": together(self.names), **published(fields.model_type)}
         self.check(fields)
         return document
 

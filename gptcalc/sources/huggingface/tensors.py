@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import Architecture, Mixer, Prefixes, stem, sublayers
+from gptcalc.architecture import Architecture, Fused, Mixer, Prefixes, stem, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -73,6 +73,22 @@ def fused(module: str, parts: Parts, **more: str | int) -> dict[str, Entry]:
     """The entries of all parts of one fused matrix."""
     held = Held(module, parts=parts, **more)  # type: ignore[arg-type]
     return {stem: held for stem, _ in parts}
+
+
+#: what the parts of a fused matrix are called together
+TOGETHER: dict[frozenset[str], Fused] = {
+    frozenset({"attn.q", "attn.k", "attn.v"}): "qkv",
+    frozenset({"attn.k", "attn.v"}): "kv",
+    frozenset({"mlp.gate", "mlp.up"}): "gate_up",
+    frozenset({"moe.shared.gate", "moe.shared.up"}): "shared_gate_up",
+}
+
+
+def together(names: Names) -> list[Fused]:
+    """Which projections are one matrix in the likeliest places."""
+    likeliest = [entry if isinstance(entry, (str, Held)) else entry[0] for entry in names.values()]
+    found = [TOGETHER.get(frozenset(stem for stem, _ in each.parts)) for each in likeliest if isinstance(each, Held)]
+    return [word for word in TOGETHER.values() if word in found]
 
 
 def bare(name: str, **more: object) -> Held:

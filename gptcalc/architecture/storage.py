@@ -1,0 +1,30 @@
+"""How a model's weights lie in files and in the classes that publish it. None of it changes a count or a result."""
+
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.base import Strict
+
+#: matrices that are one in the published class: queries, keys and values; keys and values; gate and up
+Fused: TypeAlias = Literal["qkv", "kv", "gate_up", "shared_gate_up"]
+
+#: llama.cpp's names of architectures: its converter and its quantiser have rules of their own for some
+Ggml: TypeAlias = Literal[
+    "afmoe", "apertus", "arcee", "baichuan", "bailingmoe", "bailingmoe2", "bitnet", "bloom", "chatglm", "cohere2",
+    "command-r", "dbrx", "deci", "deepseek", "deepseek2", "deepseek32", "deepseek4", "dots1", "ernie4_5",
+    "ernie4_5-moe", "exaone", "exaone-moe", "exaone4", "falcon", "gemma", "gemma2", "gemma3", "gemma3n", "gemma4",
+    "glm-dsa", "glm4", "glm4moe", "gpt-oss", "gpt2", "gptneox", "granite", "granitemoe", "grok", "hunyuan-dense",
+    "hunyuan-moe", "hy_v3", "internlm2", "jais2", "llama", "llama4", "mimo2", "minicpm", "minicpm3", "minimax-m2",
+    "minimax-m3", "mistral3", "mistral4", "mpt", "nemotron", "olmo", "olmo2", "olmoe", "orion", "persimmon",
+    "phi2", "phi3", "phimoe", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl",
+    "qwen3vlmoe", "seed_oss", "smollm3", "stablelm", "starcoder", "starcoder2", "step35",
+]  # fmt: skip
+
+
+class Storage(Strict, frozen=True, kw_only=True):
+    """How weights are published, as engines, quantisers and adapters find them."""
+
+    weights: str | None = None  # the data type or format; None: bf16
+    fused: tuple[Fused, ...] = ()
+    tied_head: bool = False  # files hold a tied output matrix a second time
+    gguf: Ggml = "llama"
+    lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values
