@@ -7,8 +7,9 @@ llama.cpp; what neither says from the architecture's style.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from gptcalc.architecture import Ggml
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.gguf.attention import Mixers
 from gptcalc.sources.gguf.experts import feed_forward
@@ -42,6 +43,7 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
         "layers": expression(layers),
         **sections.written(),
         "mtp": modules(facts),
+        "storage": storage(facts),
     }
     short = minimal(without_nothing(whole))
     return {"name": name, **noted(facts), **{key: value for key, value in short.items() if key != "name"}}
@@ -91,6 +93,16 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
         )
         or None,
     }
+
+
+def storage(facts: Facts) -> dict[str, Any]:
+    """What the file says of how its weights lie: which are one matrix, and llama.cpp's rules for more such files."""
+    gate, up = facts.shape(0, "ffn_gate"), facts.shape(0, "ffn_up")
+    down = facts.shape(0, "ffn_down")
+    both = gate is None and up is not None and down is not None and up[0] == 2 * down[-1]
+    fused = {"qkv": facts.has(0, "attn_qkv"), "gate_up": both}
+    known = {"gguf": facts.architecture} if facts.architecture in get_args(Ggml) else {}
+    return {"fused": [word for word, there in fused.items() if there], **known}
 
 
 def norm(facts: Facts) -> dict[str, Any]:
