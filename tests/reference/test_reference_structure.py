@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,8 +165,8 @@ def sizes(block: Block) -> list[int]:
         "n_kv_heads", "d_head", "d_v", "q_rank", "kv_rank", "d_nope", "d_rope", "d_ff", "shared.d_ff", "n_experts",
         "latent.d", "bottleneck.rank",
     )  # fmt: skip
-    found = (reduce(lambda part, name: getattr(part, name, None), name.split("."), mixer)
-             for mixer in sublayers(block) for name in fields)  # fmt: skip
+    parts: list[tuple[Any, str]] = [(mixer, name) for mixer in sublayers(block) for name in fields]
+    found = (reduce(lambda part, key: getattr(part, key, None), name.split("."), part) for part, name in parts)
     return [size for size in found if size]
 
 

@@ -98,7 +98,8 @@ def with_the_oldest(architecture: Architecture, group: CacheGroup) -> int:
     """transformers keeps the last K tokens before a convolution over K; the next step needs K − 1 of them."""
     if group.kind != "conv":
         return 0
-    kernels = {getattr(m, "kernel", None) for block, _ in architecture.groups() for m in sublayers(block)} - {None}
+    mixers = (mixer for block, _ in architecture.groups() for mixer in sublayers(block))
+    kernels = {kernel for mixer in mixers if (kernel := getattr(mixer, "kernel", None)) is not None}
     (kernel,) = kernels
     return group.state_elements // (kernel - 1)
 
