@@ -1,0 +1,192 @@
+"""Lines are sentences of the language; every symbol is defined before it is used, and has one meaning in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gptcalc.architecture import Architecture
+from gptcalc.equations import Line, equations
+from gptcalc.equations.grammar import (
+    Call,
+    Chosen,
+    GrammarError,
+    Name,
+    Node,
+    Reference,
+    conditions,
+    sentence,
+    walk,
+)
+from gptcalc.equations.model import Equations
+from gptcalc.errors import InputError
+from gptcalc.reference.model import Model
+from gptcalc.sources import load
+from gptcalc.sources.preset import names
+from tests.equations.evaluator import parts
+from tests.reference_cases import DOCUMENTS, architecture
+
+#: what the language itself names: tokens so far and new ones, which layer or module runs
+GIVEN = {"S", "T", "layer", "module"}
+
+
+def all_equations() -> Iterator[Equations]:
+    for model in [*(load(name).architecture for name in names()), *map(architecture, DOCUMENTS)]:
+        yield equations(model)
+        yield equations(model, "absorbed")
+        yield equations(model, cache="expanded")
+
+
+@pytest.mark.parametrize(
+    "text", ["q[t] = the first of k[t]", "x = 3", "y[t] = Σ k[t]", "y[t] = (k[t]", "y[t] = {1 if t}"]
+)
+def test_prose_is_refused(text: str) -> None:
+    with pytest.raises(GrammarError):
+        sentence(text)
+
+
+def test_symbols_are_defined_before_they_are_used() -> None:
+    for model in all_equations():
+        defined: set[str] = set()
+        stages = [(model.embedding, None), *((layer, layer.block) for layer in model.layers), (model.output, None)]
+        if model.mtp is not None:
+            stages.append((model.mtp, model.mtp.block))
+        for stage, block in stages:
+            sections = {} if block is None else parts(block)
+            for line in stage.lines:
+                for node in nodes(line):
+                    check(line, node, defined, model)
+                name = sentence(line.text).left.name
+                defined |= {name, f"{name}_before", f"{name}_{sections.get(line.part, '')}", *line.weights}
+
+
+def nodes(line: Line) -> Iterator[Node]:
+    """Everything that a line reads."""
+    tree = sentence(line.text)
+    yield from (node for index in tree.left.indices if not isinstance(index, str) for node in walk(index))
+    for top in (tree.right, *tree.letters.values(), *conditions(str(line.condition or ""))):
+        yield from walk(top)
+    if tree.adds:
+        yield tree.left
+
+
+def check(line: Line, node: Node, defined: set[str], model: Equations) -> None:
+    problem = f"{line.text}: {node} is not defined"
+    match node:
+        case Reference(name=name):
+            assert name in defined or name in line.constants or name in line.weights, problem
+        case Chosen(name=name, indices=letters):
+            assert name in defined, problem
+            assert set(letters) <= set(line.scope), problem
+        case Name(name=name):
+            known = name in line.scope or name in model.symbols or name in line.constants or name in GIVEN
+            assert known, problem
+        case Call(over=letters):
+            assert set(letters) <= set(line.scope), problem
+        case _:
+            pass
+
+
+def test_the_counts_read_what_the_tree_says() -> None:
+    """language.parse, which the counts need, and the grammar take a line apart alike."""
+    for line in {
+        line.text: line for model in all_equations() for stage in model.stages for line in stage.lines
+    }.values():
+        tree, found = sentence(line.text), line.statement
+        assert (tree.left.name if isinstance(tree.left, Reference) else "") == found.left.name
+        assert tree.adds == found.adds
+        if line.kind != "sum":
+            continue
+        first = next(node for node in walk(tree.right) if isinstance(node, Call) and node.function == "Σ")
+        assert first.over == found.summed, line.text
+        factors = [node.name for node in walk(first.arguments[0]) if isinstance(node, Reference)]
+        assert factors == [factor.name for factor in found.factors], line.text
+
+
+def test_a_letter_has_one_meaning() -> None:
+    """What is an index is no value, weight, set or size too."""
+    for model in all_equations():
+        letters: set[str] = set()
+        symbols: set[str] = set(model.symbols)
+        for stage in model.stages:
+            for line in stage.lines:
+                letters |= set(line.ranges())
+                symbols |= {sentence(line.text).left.name, *line.weights}
+        assert not letters & symbols
+
+
+#: fields that move the logits and no line: by their path's end
+UNSEEN: dict[str, str] = {}
+
+
+def variants(part: Any) -> Iterator[tuple[str, Any]]:
+    """A struct with one field changed, field by field, and what was changed."""
+    hints = get_type_hints(type(part), include_extras=False)
+    for field in part.__struct_fields__:
+        value = getattr(part, field)
+        for path, changed in changes(value, hints[field]):
+            try:
+                yield f"{field}{path}", replace(part, **{field: changed})
+            except (InputError, ValueError, TypeError):
+                continue
+
+
+def changes(value: Any, hint: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Struct):
+        yield from ((f".{path}", changed) for path, changed in variants(value))
+    elif isinstance(value, tuple):
+        for at, item in enumerate(value):
+            for path, changed in changes(item, None):
+                yield path, (*value[:at], changed, *value[at + 1 :])
+    elif isinstance(value, bool):
+        yield "", not value
+    elif isinstance(value, int):
+        yield "", value + 1
+    elif isinstance(value, float):
+        yield "", value * 1.5 + 0.25
+    elif isinstance(value, str):
+        yield from (("", other) for other in literals(hint) if other != value)
+
+
+def literals(hint: Any) -> list[str]:
+    if get_origin(hint) is Literal:
+        return [word for word in get_args(hint) if isinstance(word, str)]
+    return [word for part in get_args(hint) for word in literals(part)]
+
+
+def shown(model: Architecture) -> Any:
+    """All that a reader sees of a model's lines, and that the counts are made of."""
+    found = []
+    for stage in equations(model).stages:
+        for line in stage.lines:
+            weights = [(tensor.weight.key, tensor.params) for tensor in line.tensors()]
+            found.append((line.text, str(line.condition or ""), dict(line.constants), weights, line.kept))
+    return found
+
+
+def logits(model: Architecture) -> Any:
+    return Model(model, dtype=np.float64).prefill(np.arange(1, 9)).logits
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_field_that_moves_the_logits_moves_a_line(name: str) -> None:
+    model = architecture(name)
+    seen, before = shown(model), logits(model)
+    hidden = []
+    for path, changed in variants(model):
+        if path.endswith(tuple(UNSEEN)):
+            continue
+        try:
+            if shown(changed) != seen:
+                continue
+            after = logits(changed)
+        except (InputError, ValueError, IndexError, AssertionError, KeyError, ZeroDivisionError):
+            continue
+        if before.shape != after.shape or not np.allclose(before, after, rtol=0, atol=1e-12):
+            hidden.append(path)
+    assert not hidden
