@@ -103,11 +103,11 @@ def _compress(
     """
     now = Completed(c.every)
     name = to.removeprefix("C")
-    content, weight, share, table = f"κ{name}", f"λ{name}", f"β{name}", f"P{name}"
+    content, weight, share, table = f"c_C{name}", f"w_C{name}", f"β{name}", f"P{name}"
     m = c.every
     lines.sum(f"{content}[t,{both}] = Σ_i n[t,i]·W_CK{name}[i,{both}]", saved=2, **_marked(f"W_CK{name}", f"{key}.kv"))
     lines.sum(f"{weight}[t,{both}] = Σ_i n[t,i]·W_CG{name}[i,{both}]", saved=2, **_marked(f"W_CG{name}", f"{key}.gate"))
-    for what, of in (("Κ", content), ("Λ", weight)):
+    for what, of in (("O_c", content), ("O_w", weight)):
         lines.store(f"{what}{name}[κ,{both}] = {of}[{m}·⌊S/{m}⌋ + κ,{both}]", "open entry", Constant())
         if c.overlap:
             lines.store(f"{what}_P{name}[κ,{one}] = {of}[{m}·⌊S/{m}⌋ − {m} + κ,{one}]", "open entry", Constant())

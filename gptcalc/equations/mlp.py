@@ -189,8 +189,8 @@ def _router(lines: Lines, m: Experts) -> None:
     source = "n[t,i]"
     scales = m.router.scales
     if scales is not None:
-        text = f"n_R[t,i] = {scales.norm.kind}_i(x[t,i])·s_R[i]/√d"
-        lines.pointwise(text, None, 2, router, constants={"ε": scales.norm.eps}, s_R="router_scale")
+        norm_line(lines.under(router), scales.norm, "n_R[t,i]", "x[t,i]", "i", "router_norm", name="_R")
+        lines.pointwise("n_R[t,i] = n_R[t,i]·s_R[i]/√d", None, 2, router, s_R="router_scale")
         source = "n_R[t,i]"
     bias = plus("b_R[η]", "router" in m.bias)
     lines.sum(f"ρ[t,η] = Σ_i {source}·W_R[i,η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
