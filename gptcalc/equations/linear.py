@@ -105,13 +105,13 @@ def _decay(lines: Lines, decay: Decay, states: str) -> None:
         lines.sum("φ′[t,ḟ] = Σ_i n[t,i]·V_φ[i,ḟ]", saved=2, V_φ="decay_a")
         lines.sum(f"{f} = Σ_ḟ φ′[t,ḟ]·W_φ[ḟ,{where}]", saved=2, W_φ="decay_b")
     inner = f"{f} + b_φ[{where}]"
-    rate = f"exp(a[{states}])"
+    rate = f"exp(A_log[{states}])"
     forms = {
         "softplus": f"exp(−{rate}·softplus({inner}))",
         "bounded": f"exp({signed(decay.floor)}·σ({rate}·({inner})))",
         "sigmoid": f"exp(−softplus(−({inner}))/{number(decay.divisor)})",
     }
-    marks = {"b_φ": "dt_bias"} if decay.form == "sigmoid" else {"b_φ": "dt_bias", "a": "A_log"}
+    marks = {"b_φ": "dt_bias"} if decay.form == "sigmoid" else {"b_φ": "dt_bias", "A_log": "A_log"}
     lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]
 
 

@@ -47,7 +47,7 @@ def mamba2(lines: Lines, m: Mamba2) -> None:
     lines.pointwise(f"{step} = {_bounded(m, f'softplus({step} + b_dt[{states}])')}", saved=2, b_dt="dt_bias")
     state = f"S[{ix(states, 'ȧ', 'ẇ')}]"
     lines.pointwise(f"v[t,{channels}] = {step}·u[t,{channels}]", saved=2)
-    lines.pointwise(f"{state} = exp(−exp(a[{states}])·{step})·{state}", a="A_log")
+    lines.pointwise(f"{state} = exp(−exp(A_log[{states}])·{step})·{state}", A_log="A_log")
     lines.sum(f"{state} += B[t,{ix(few, 'ȧ')}]·v[t,{channels}]")
     lines.sum(f"o[t,{channels}] = Σ_ȧ C[t,{ix(few, 'ȧ')}]·{state}")
     lines.store(f"{state} = {state}", "state", Constant())
@@ -111,7 +111,7 @@ def mamba(lines: Lines, m: Mamba) -> None:
     lines.pointwise(f"{step} = softplus({step} + b_τ[{channels}])", saved=2, b_τ="dt_b.bias")
     state = f"S[{ix(channels, 'ȧ')}]"
     lines.pointwise(f"v[t,{channels}] = {step}·u[t,{channels}]", saved=2)
-    lines.pointwise(f"{state} = exp(−exp(a[{ix(channels, 'ȧ')}])·{step})·{state}", a="A_log")
+    lines.pointwise(f"{state} = exp(−exp(A_log[{ix(channels, 'ȧ')}])·{step})·{state}", A_log="A_log")
     lines.sum(f"{state} += v[t,{channels}]·B[t,{ix(head, 'ȧ')}]")
     lines.sum(f"o[t,{channels}] = Σ_ȧ {state}·C[t,{ix(head, 'ȧ')}]")
     lines.store(f"{state} = {state}", "state", Constant())

@@ -58,6 +58,8 @@ def test_symbols_are_defined_before_they_are_used() -> None:
             stages.append((model.mtp, model.mtp.block))
         for stage, block in stages:
             sections = {} if block is None else parts(block)
+            states = {line.statement.left.name for line in stage.lines if line.stored == "state"}
+            defined |= states  # a state begins as 0
             for line in stage.lines:
                 for node in nodes(line):
                     check(line, node, defined, model)
@@ -102,7 +104,9 @@ def test_the_counts_read_what_the_tree_says() -> None:
         assert tree.adds == found.adds
         if line.kind != "sum":
             continue
-        first = next(node for node in walk(tree.right) if isinstance(node, Call) and node.function == "Σ")
+        first = next((node for node in walk(tree.right) if isinstance(node, Call) and node.function == "Σ"), None)
+        if first is None:  # products without a sum: what is added to a state
+            continue
         assert first.over == found.summed, line.text
         factors = [node.name for node in walk(first.arguments[0]) if isinstance(node, Reference)]
         assert factors == [factor.name for factor in found.factors], line.text
@@ -163,7 +167,7 @@ def literals(hint: Any) -> list[str]:
 
 def shown(model: Architecture) -> Any:
     """All that a reader sees of a model's lines, and that the counts are made of."""
-    found: list[Any] = []
+    found: list[Any] = [equations(model).symbols]
     for stage in equations(model).stages:
         found.append((stage.name, stage.times))
         for line in stage.lines:
