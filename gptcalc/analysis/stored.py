@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -168,8 +169,13 @@ def by_name(contents: Contents) -> Stored:
     text = {name: w for name, w in weights.items() if not is_other_modality(name)} or weights
     multi = multi_token([*text])
     roles: dict[str, list[Weight]] = {"main": []}
+    seen: set[tuple[Path, int, int]] = set()
     for name, weight in weights.items():
         role = "other_modalities" if name not in text else multi.get(name, "main")
+        place = (weight.tensor.file, weight.tensor.start, weight.tensor.end)
+        if weight.elements and place in seen:  # torch stores what is tied once, under both names
+            role = "copies"
+        seen.add(place)
         roles.setdefault(role, []).append(weight)
     return _stored(roles, contents, ())
 

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from gptcalc.sources.huggingface.tensors import TensorNames
 
 YAML_SUFFIXES = (".yaml", ".yml")
-CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf")
+CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf", ".bin", ".bin.index.json")
 #: a bare word that ends so is a file; any other bare word is a preset (llama-3.1-8b has a dot too)
 FILE_SUFFIXES = (*YAML_SUFFIXES, ".json", *CHECKPOINT_SUFFIXES)
 #: what the whole checkpoint of a folder is called
-WHOLE = ("model.safetensors.index.json", "model.safetensors")
+WHOLE = (
+    "model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin",
+)  # fmt: skip
 
 
 class Model(NamedTuple):

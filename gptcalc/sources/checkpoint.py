@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gptcalc.errors import InputError
-from gptcalc.sources import WHOLE, safetensors, text
+from gptcalc.sources import WHOLE, pytorch, safetensors, text
 from gptcalc.sources.gguf import reader as gguf
 from gptcalc.sources.header import SCHEME, Header, Steps, Tensor, product
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, Any]
 
-INDEX, SINGLE = WHOLE
+INDEX, SINGLE = WHOLE[:2]
 
 
 def header(path: str | Path, steps: Steps = iter) -> Header:
-    """The header of a .safetensors or .gguf file, of an index with its shards, of a folder that holds one, or of a
-    repository on the hub, whose shards `steps` hands out."""
+    """The header of a .safetensors, .gguf or torch's .bin file, of an index with its shards, of a folder that holds
+    one, or of a repository on the hub, whose shards `steps` hands out."""
     if str(path).startswith(SCHEME):
         from gptcalc.sources import hub
 
         return hub.header(str(path), steps)
     path = found_at(path)
+    if path.name.endswith(".bin.index.json"):
+        return safetensors.sharded(path, ".bin", lambda names: safetensors.beside(path, names, pytorch.single))
+    if path.name.endswith(".bin"):
+        return pytorch.single(path)
     if path.name.endswith(".json"):
         return safetensors.sharded(path)
     if path.name.endswith(".gguf"):
@@ -67,7 +71,7 @@ def config_beside(path: str | Path) -> Mapping[str, Any] | None:
 
 
 def _in_folder(folder: Path) -> Path:
-    for name in (INDEX, SINGLE):
+    for name in WHOLE:
         if (folder / name).is_file():
             return folder / name
     for pattern in ("*.safetensors.index.json", "*.safetensors", "*.gguf"):
@@ -139,6 +143,8 @@ class Checkpoint:
         """A tensor's numbers, mapped from the file; bfloat16 widened to float32."""
         import numpy as np
 
+        if tensor.file.suffix != ".safetensors":
+            raise InputError(f"{tensor.file}: numbers are read from .safetensors files only", kind="checkpoint")
         kind = DTYPES[tensor.dtype][1]
         if kind is None:
             raise InputError(f"{tensor.file}: {tensor.name} is {tensor.dtype}; no arithmetic for it", kind="checkpoint")

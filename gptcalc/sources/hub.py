@@ -76,7 +76,7 @@ def config(repo: Repository) -> Config:
 def tensors(found: Config) -> str:
     """Where the tensors are: in the cache with the config, or on the hub."""
     folder = os.path.dirname(found.path)
-    index, single = (os.path.join(folder, name) for name in WHOLE)
+    index, single = (os.path.join(folder, name) for name in WHOLE[:2])
     if os.path.isfile(single):
         return single
     if os.path.isfile(index):
@@ -97,7 +97,7 @@ def header(reference: str, steps: Steps = iter) -> Header:
     """The header of a repository's safetensors files: an index, and the beginnings of the shards."""
     repo = repository(reference.removeprefix(SCHEME))
     assert repo is not None
-    index, single = WHOLE
+    index, single = WHOLE[:2]
     try:
         path = _download(repo, index)
     except _Absent:
@@ -116,7 +116,7 @@ def header(reference: str, steps: Steps = iter) -> Header:
         except _Absent:
             raise InputError(f"{repo.name}: shard {printable(name)} is missing", kind="checkpoint") from None
 
-    return safetensors.sharded(Path(path), shards)
+    return safetensors.sharded(Path(path), shards_of=shards)
 
 
 class _Remote:

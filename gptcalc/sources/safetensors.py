@@ -25,13 +25,15 @@ DTYPES: dict[str, tuple[int, str | None]] = {
 
 #: the bytes of a file from a position on, as many as are asked for
 Read: TypeAlias = Callable[[int, int], bytes]
+#: the headers of shards by their names
+ShardsOf: TypeAlias = Callable[[list[str]], Iterable[Header]]
 
 
-def sharded(index: Path, shards_of: Callable[[list[str]], Iterable[Header]] | None = None) -> Header:
-    """The header of all shards that an index names; `shards_of` reads those of shards that lie elsewhere."""
-    weight_map = weight_map_of(index, ".safetensors")
+def sharded(index: Path, suffix: str = ".safetensors", shards_of: ShardsOf | None = None) -> Header:
+    """The header of all shards that an index names, files with this suffix; `shards_of` reads others than beside it."""
+    weight_map = weight_map_of(index, suffix)
     names = sorted(set(weight_map.values()))
-    shards = dict(zip(names, (shards_of or (lambda names: _beside(index, names)))(names), strict=True))
+    shards = dict(zip(names, shards_of(names) if shards_of else beside(index, names, single), strict=True))
     held = {name: {t.name: t for t in shard.tensors} for name, shard in shards.items()}
     found: list[Tensor] = []
     for name, shard_name in weight_map.items():
@@ -45,12 +47,13 @@ def sharded(index: Path, shards_of: Callable[[list[str]], Iterable[Header]] | No
     return Header(tuple(found), {}, notes)
 
 
-def _beside(index: Path, names: list[str]) -> Iterator[Header]:
+def beside(index: Path, names: list[str], read: Callable[[Path], Header]) -> Iterator[Header]:
+    """The headers of the files of these names beside an index."""
     for name in names:
         shard = index.parent / name
         if not shard.exists():
             raise bad(index, f"shard {printable(name)} is missing")
-        yield single(shard)
+        yield read(shard)
 
 
 def weight_map_of(path: Path, suffix: str) -> dict[str, str]:
