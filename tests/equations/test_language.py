@@ -112,8 +112,9 @@ def test_the_counts_read_what_the_tree_says() -> None:
         assert factors == [factor.name for factor in found.factors], line.text
 
 
-#: what recurrent mixers read is u in their papers; beside it u is a row of the vocabulary
-PAPERS = {"u"}
+#: recurrent mixers have their papers' names: u is what they read, i and r are gates. Beside them u is a row of the
+#: vocabulary, i a channel and r a head
+PAPERS = {"u", "i", "r"}
 
 
 def test_a_letter_has_one_meaning() -> None:
