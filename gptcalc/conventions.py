@@ -80,6 +80,10 @@ Context: TypeAlias = Annotated[
         also=("--max-model-len",),
     ),
 ]
+Source: TypeAlias = Annotated[
+    int | None,
+    Option("Length of the sequence that an encoder reads. Default: the context; of sound the encoder's c."),
+]
 PhaseOption: TypeAlias = Annotated[
     Phase, Option("A prompt, one more token, or a training step (3 × the forward pass).")
 ]
@@ -154,6 +158,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """The lengths that every analysis needs."""
 
     context: Context = None
+    source: Source = None
 
     def __post_init__(self) -> None:
         for name, annotation in declared(type(self)).items():
@@ -167,6 +172,26 @@ class Run(Struct, frozen=True, kw_only=True):
             problem = f"{architecture.name} has a learned table of {architecture.c} positions"
             raise InputError(f"--context {self.context}: {problem}", kind="usage")
         return self.context
+
+    def check_phase(self, architecture: Architecture, phase: Phase) -> None:
+        """InputError where the model has no such pass."""
+        if phase == "decode" and architecture.sees_all:
+            problem = f"{architecture.name} sees all tokens at once, so none comes later"
+            raise InputError(f"--phase decode: {problem}", "prefill is its pass", "usage")
+
+    def source_length(self, architecture: Architecture) -> int:
+        """Tokens of the sequence that an encoder reads; 0 where there is none. InputError where it can't read them."""
+        encoder, name = architecture.encoder, architecture.name
+        if encoder is None:
+            if self.source is not None:
+                raise InputError(f"--source {self.source}: {name} has no encoder beside its layers", kind="usage")
+            return 0
+        if self.source is None:
+            return encoder.c if encoder.front is not None else self.length(architecture)
+        if self.source > encoder.c and encoder.embedding.position == "learned":
+            problem = f"the encoder of {name} has a table of {encoder.c} positions"
+            raise InputError(f"--source {self.source}: {problem}", kind="usage")
+        return self.source
 
     def to(self, kind: type[R], **changes: Any) -> R:
         """As much of these conventions as another analysis takes."""

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gptcalc.architecture import Architecture
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model, Result
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
+from gptcalc.reference.source import random_source, shapes_of_source
 from gptcalc.reference.store import RandomStore, ShapeStore, Store
 from gptcalc.reference.tally import Array, Event
 
-LAYER = re.compile(r"layers\.(\d+)\.(.*)")
+PLACE = re.compile(r"(encoder)?\.?(?:layers\.(\d+)\.)?(.*)")
 
 
 class StepRow(Struct, frozen=True):
@@ -50,6 +51,7 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     cache_elements: int
     steps: tuple[StepRow, ...]
     tokens: tuple[int, ...] | None = None
+    source: int | None = None  # how many tokens an encoder read
     top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
     generated: tuple[int, ...] | None = None
 
@@ -61,20 +63,28 @@ class Run(NamedTuple):
     arrays: dict[str, Array]
 
 
-def shapes(architecture: Architecture, context: int, decode: int = 0) -> Trace:
-    """The whole model without data: a prefill, then `decode` tokens one by one, `context` tokens in all.
+def shapes(architecture: Architecture, context: int, decode: int = 0, source: int = 0) -> Trace:
+    """The whole model without data: a prefill, then `decode` tokens one by one, `context` tokens in all; an encoder
+    reads `source` tokens.
 
     The steps shown are those of the prefill, or of the last token where it is decoded.
     """
+    _check_decode(architecture, decode)
     if not 0 <= decode < context:
         raise InputError(f"--decode {decode}: must be less than the {context} tokens of the context", kind="usage")
     model = Model(architecture, ShapeStore())
     model.tally.events = []
-    model.prefill(shape_only((1, context - decode), np.int64))
+    model.prefill(shape_only((1, context - decode), np.int64), source=shapes_of_source(architecture, source))
     for _ in range(decode):
         model.tally.events = []
         model.decode(shape_only((1,), np.int64))
-    return _trace(architecture, model, "none", context, decode)
+    return _trace(architecture, model, "none", context, decode, source=source or None)
+
+
+def _check_decode(architecture: Architecture, steps: int) -> None:
+    if steps and architecture.sees_all:
+        problem = f"{architecture.name} sees all tokens at once, so none comes later"
+        raise InputError(f"a decode step: {problem}", "leave --decode and --generate out", "usage")
 
 
 def run(
@@ -88,13 +98,16 @@ def run(
     attention: bool = False,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    source: list[int] | None = None,
 ) -> Run:
-    """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights.
+    """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights. `source`:
+    tokens for an encoder; one that reads frames of sound gets seeded noise.
 
     Arrays: logits (T, v), hidden (layers, T, d; of n parallel streams (layers, n, T, d)), attention (a list padded to
     (layers, n_heads, T, S)) where asked for; with `decode`, decode_logits (decode, v) of the last tokens, which went
-    one by one through the cache.
+    one by one through the cache; encoder_output (N, d) of an encoder; pooled where something is read off one token.
     """
+    _check_decode(architecture, decode or generate)
     if not 0 <= decode < len(tokens):
         raise InputError(f"--decode {decode}: must be less than the {len(tokens)} tokens", kind="usage")
     small = architecture if store is not None else shrink(architecture)
@@ -102,15 +115,18 @@ def run(
     dtype = np.float64 if float64 else np.float32
     model = Model(small, weights, dtype=dtype)
     model.tally.events = []
-    whole = model.prefill(np.array(tokens), attention=attention)
+    read = _read(small, source, seed)
+    whole = model.prefill(np.array(tokens), attention=attention, source=read)
     arrays = _arrays(whole)
     events = model.tally.events
     model.tally.events = None
     last = whole.logits[0, -1]
     if decode:
-        arrays["decode_logits"] = np.stack(list(_decoded(model, tokens, decode)))
+        arrays["decode_logits"] = np.stack(list(_decoded(model, tokens, decode, read)))
         last = arrays["decode_logits"][-1]
     made = _traced(small, model, "random" if store is None else "checkpoint", tokens, decode, events, last)
+    if whole.encoded is not None:
+        made = structs.replace(made, source=whole.encoded.shape[1])
     if generate:
         generated = tuple(_generated(model, last, generate, progress))
         made = _with(made, generated, model)
@@ -120,13 +136,24 @@ def run(
 
 def _arrays(whole: Result) -> dict[str, Array]:
     arrays = {"logits": whole.logits[0], "hidden": np.stack([x[..., 0, :, :] for x in whole.hidden])}
+    for name, array in (("pooled", whole.pooled), ("encoder_output", whole.encoded)):
+        if array is not None:
+            arrays[name] = array[0]
     for number, weights in enumerate(whole.attention or ()):
         arrays[f"attention.{number}"] = weights[0]
     return arrays
 
 
-def _decoded(model: Model, tokens: list[int], decode: int) -> Iterator[Array]:
-    model.prefill(np.array(tokens[:-decode]))
+def _read(architecture: Architecture, source: list[int] | None, seed: int) -> Array | None:
+    """What an encoder reads."""
+    encoder = architecture.encoder
+    if encoder is not None and encoder.front is not None:
+        return random_source(architecture, encoder.c, seed)
+    return None if source is None else np.array([source])
+
+
+def _decoded(model: Model, tokens: list[int], decode: int, source: Array | None) -> Iterator[Array]:
+    model.prefill(np.array(tokens[:-decode]), source=source)
     for token in tokens[-decode:]:
         yield model.decode(token).logits[0, 0]
 
@@ -174,6 +201,7 @@ def _trace(
     context: int,
     decode: int,
     events: list[Event] | None = None,
+    source: int | None = None,
 ) -> Trace:
     return Trace(
         model=architecture.name,
@@ -184,25 +212,30 @@ def _trace(
         parameters=model.weights.count,
         cache_elements=model.cache.elements,
         steps=tuple(_rows(events if events is not None else model.tally.events or [])),
+        source=source,
     )
 
 
 def _rows(events: list[Event]) -> Iterator[StepRow]:
     """The steps in order; layers in a row that do the same are one stage."""
-    stages: list[tuple[int | None, int, list[tuple[str, Event]]]] = []  # first layer, how many, their steps
-    for number, steps in _by_layer(events):
-        if stages and number is not None and stages[-1][2] == steps:
+    stages: list[tuple[_Place, int, list[tuple[str, Event]]]] = []  # where the first is, how many, their steps
+    for place, steps in _by_layer(events):
+        if stages and place.layer is not None and stages[-1][0].stack == place.stack and stages[-1][2] == steps:
             first, layers, _ = stages[-1]
             stages[-1] = (first, layers + 1, steps)
         else:
-            stages.append((number, 1, steps))
-    inside = False
+            stages.append((place, 1, steps))
+    inside: set[str] = set()
     for first, layers, steps in stages:
-        inside = inside or first is not None
-        stage = ("output" if inside else "embedding") if first is None else _layers(first, layers)
-        for place, event in steps:
+        if first.layer is None:
+            stage = "output" if first.stack in inside else "embedding"
+        else:
+            inside.add(first.stack)
+            stage = _layers(first.layer, layers)
+        stage = f"{first.stack} {stage}".strip()
+        for step, event in steps:
             yield StepRow(
-                stage, place, event.left, event.sign, event.right, event.result, event.flops, event.bytes, layers
+                stage, step, event.left, event.sign, event.right, event.result, event.flops, event.bytes, layers
             )
 
 
@@ -210,18 +243,23 @@ def _layers(first: int, layers: int) -> str:
     return f"layer {first}" if layers == 1 else f"layers {first}–{first + layers - 1}"
 
 
-def _by_layer(events: list[Event]) -> Iterator[tuple[int | None, list[tuple[str, Event]]]]:
-    """(layer or None, its steps), each step's place without the layer's number."""
-    current: int | None = None
+class _Place(NamedTuple):
+    stack: str  # "encoder", or nothing
+    layer: int | None
+
+
+def _by_layer(events: list[Event]) -> Iterator[tuple[_Place, list[tuple[str, Event]]]]:
+    """(place, its steps), each step's own place without the stack and the layer's number."""
+    current = _Place("", None)
     steps: list[tuple[str, Event]] = []
     for event in events:
-        match = LAYER.match(event.place)
-        number = int(match[1]) if match else None
-        if number != current and steps:
+        match = PLACE.match(event.place)
+        assert match is not None
+        place = _Place(match[1] or "", int(match[2]) if match[2] else None)
+        if place != current and steps:
             yield current, steps
             steps = []
-        current = number
-        place = match[2] if match else event.place
-        steps.append((place, event._replace(place=place)))
+        current = place
+        steps.append((match[3], event._replace(place=match[3])))
     if steps:
         yield current, steps

@@ -8,7 +8,7 @@ matters. Published totals, where a preset carries one, see what both engines mig
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -19,19 +19,31 @@ from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.analysis.stored import expected_tensors, held
-from gptcalc.architecture import Architecture, Attention, LatentAttention, Mixer, sublayers
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    LatentAttention,
+    Mixer,
+    Prefixes,
+    stem,
+    sublayers,
+)
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.errors import InputError
-from gptcalc.reference.model import Model
+from gptcalc.reference.model import Model, Result
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
+from gptcalc.reference.source import random_source, shapes_of_source
 from gptcalc.reference.step import LatentForm
 from gptcalc.reference.store import MappingStore, ShapeStore
 from gptcalc.reference.tally import Array
 from gptcalc.sources import Model as SourceModel
 
 FULL_SIZE_TOKENS = 8
+FULL_SIZE_SOURCE = 5
 SMALL_TOKENS = 11
+SMALL_SOURCE = 7
 SMALL_STEPS = 5
 MOST_SHOWN = 20  # tensors of a checkpoint that differ
 NOISE = (0.5, 5.0, 50.0) * 5  # tried one after the other: a router's choice may survive a little noise, or by chance
@@ -91,20 +103,22 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
     tokens = min(tokens, max(1, architecture.c - 1), *chunks)  # a chunk's cache empties once the next chunk begins
     witness = "trace"
     model = Model(architecture, ShapeStore())
-    model.prefill(shape_only((1, tokens), np.int64))
+    read = min(FULL_SIZE_SOURCE, architecture.encoder.c) if architecture.encoder is not None else None
+    model.prefill(shape_only((1, tokens), np.int64), source=shapes_of_source(architecture, read or 0))
     form: Form | None = "absorbed" if tokens == 1 else None  # as the witness does with a token alone
-    square = flops(architecture, context=tokens, pairs="full", mla=form).total
+    square = flops(architecture, context=tokens, source=read, pairs="full", mla=form).total
     yield _equal(f"FLOPs, prefill of {tokens}, all pairs", square, model.tally.total, witness)
     asked = dict(model.weights.asked)
     yield from _same_tensors(architecture, asked)
     yield _equal("parameters", params(architecture).total, model.weights.count, witness)
     yield _equal("active parameters", params(architecture).active, model.weights.touched, witness)
-    held = kv(architecture, context=tokens)
+    held = kv(architecture, context=tokens, source=read)
     yield _equal(f"cache elements at {tokens}", _elements(held.groups), model.cache.elements, witness)
-    model.tally.clear()
-    model.decode(shape_only((1,), np.int64))
-    step = flops(architecture, context=tokens + 1, phase="decode").total
-    yield _equal(f"FLOPs, decode of token {tokens + 1}", step, model.tally.total, witness)
+    if not architecture.sees_all:
+        model.tally.clear()
+        model.decode(shape_only((1,), np.int64))
+        step = flops(architecture, context=tokens + 1, source=read, phase="decode").total
+        yield _equal(f"FLOPs, decode of token {tokens + 1}", step, model.tally.total, witness)
     if architecture.mtp is not None:
         model.prefill(shape_only((1, architecture.mtp.n + 1), np.int64), predict=True)
         found = sum(prod(shape) for key, shape in model.weights.asked.items() if key.startswith("mtp."))
@@ -140,23 +154,29 @@ def real_run(small: Architecture, noisy: int | None = None) -> Iterator[Check]:
     """
     tokens = np.random.default_rng(7).integers(0, small.v, SMALL_TOKENS)
     first = SMALL_TOKENS - SMALL_STEPS
+    source = random_source(small, SMALL_SOURCE, 5)
     whole = Model(small, dtype=np.float64)
-    logits = whole.prefill(tokens).logits[0]
+    result = whole.prefill(tokens, source=source)
+    logits = result.logits[0]
     forms: list[LatentForm] = ["auto", "expanded"] if _is_latent(small) else ["auto"]
-    for form in forms:
-        yield from _decoding(small, form, tokens, first, logits)
+    for form in [] if small.sees_all else forms:
+        yield from _decoding(small, form, tokens, first, logits, source)
     changed = tokens.copy()
     changed[-1] = (changed[-1] + 1) % small.v
-    earlier = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64).prefill(changed).logits[0, :-1]
-    if not _length_dependent(small):
-        yield _close("a later token changes no earlier logit", logits[:-1], earlier)
+    other = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64)
+    earlier = other.prefill(changed, source=source).logits[0, :-1]
+    if not small.sees_all and not _length_dependent(small):
+        yield _close("a later token changes no earlier logit", logits[:-1], earlier[: len(logits) - 1])
+    if small.sees_all:
+        moved = bool(np.abs(result.hidden[-1][0, 0] - other.prefill(changed).hidden[-1][0, 0]).max() > 0)
+        yield Check("a later token changes earlier states", True, moved, moved, "small copy")
     shifted = np.exp(logits - logits.max(-1, keepdims=True))
     sums = (shifted / shifted.sum(-1, keepdims=True)).sum(-1)
     yield _close("probabilities sum to 1", np.ones_like(sums), sums)
     if noisy != 0:
         arrays = whole.weights.arrays
         step = 1 if noisy is None else -(-len(arrays) // noisy)
-        yield _liveness(small, arrays, list(arrays)[int(tokens[0]) % step :: step], tokens, logits)
+        yield _liveness(small, arrays, list(arrays)[int(tokens[0]) % step :: step], tokens, result, source)
 
 
 def _mixers(architecture: Architecture) -> list[Mixer]:
@@ -179,31 +199,36 @@ def _close(name: str, expected: Array, found: Array) -> Check:
     return Check(name, "difference ≤ 1e-8", f"{worst:.1e}", bool(worst <= 1e-8 * scale), "small copy")
 
 
-def _decoding(small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array) -> Iterator[Check]:
+def _decoding(
+    small: Architecture, form: LatentForm, tokens: Array, first: int, logits: Array, source: Array | None
+) -> Iterator[Check]:
     """Token by token through the cache: the same logits, the cache and the FLOPs that the analysis says."""
     cache: CacheForm = "expanded" if form == "expanded" else "latent"
     mla: Form = "expanded" if form == "expanded" else "absorbed"
     label = f", {mla} form" if _is_latent(small) else ""
     model = Model(small, dtype=np.float64, latent=form)
-    stepped = [model.prefill(tokens[:first]).logits[0, -1]]
+    read = SMALL_SOURCE if source is not None else None
+    stepped = [model.prefill(tokens[:first], source=source).logits[0, -1]]
     most: dict[str, int] = dict(model.cache.by_sublayer())
     expected, found = [], []
     for position in range(first, len(tokens)):
         model.tally.clear()
         stepped.append(model.decode(int(tokens[position])).logits[0, 0])
         found.append(model.tally.total)
-        expected.append(flops(small, context=position + 1, phase="decode", mla=mla).total)
+        expected.append(flops(small, context=position + 1, source=read, phase="decode", mla=mla).total)
         for key, n in model.cache.by_sublayer().items():
             most[key] = max(n, most.get(key, 0))
     if not _length_dependent(small):
         yield _close(f"decode equals prefill{label}", logits[first - 1 :], np.array(stepped))
     yield _equal(f"FLOPs of {len(found)} decode steps{label}", sum(expected), sum(found), "small copy")
-    held = kv(small, context=len(tokens), mla_cache=cache)
+    held = kv(small, context=len(tokens), source=read, mla_cache=cache)
     yield _equal(f"cache elements at {len(tokens)}{label}", _elements(held.groups), sum(most.values()), "small copy")
 
 
-def _liveness(small: Architecture, arrays: dict[str, Array], chosen: list[str], tokens: Array, logits: Array) -> Check:
-    """Noise on any single weight moves the logits: no parameter is counted that nothing depends on."""
+def _liveness(
+    small: Architecture, arrays: dict[str, Array], chosen: list[str], tokens: Array, whole: Result, source: Array | None
+) -> Check:
+    """Noise on any single weight moves what comes out: no parameter is counted that nothing depends on."""
     random = np.random.default_rng(11)
     silent = sorted(softmax_invariant(small))
     dead = []
@@ -215,8 +240,8 @@ def _liveness(small: Architecture, arrays: dict[str, Array], chosen: list[str], 
             noisy = {**arrays, key: array + strength * random.standard_normal(array.shape)}
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                other = Model(small, MappingStore(noisy), dtype=np.float64).prefill(tokens).logits[0]
-            if not np.allclose(other, logits, rtol=0, atol=1e-9):
+                other = Model(small, MappingStore(noisy), dtype=np.float64).prefill(tokens, source=source)
+            if not np.allclose(_out(other), _out(whole), rtol=0, atol=1e-9):
                 moved = True
                 break
         if not moved:
@@ -227,34 +252,54 @@ def _liveness(small: Architecture, arrays: dict[str, Array], chosen: list[str], 
     return Check("every weight matters", "all move the logits", found, not dead, "small copy")
 
 
+def _out(result: Result) -> Array:
+    """All that a pass gives, in one row."""
+    parts = [result.logits, *([result.pooled] if result.pooled is not None else [])]
+    return np.concatenate([part.ravel() for part in parts])
+
+
 def softmax_invariant(small: Architecture) -> set[str]:
     """Biases that add the same to every score of a query, which the softmax takes out again: those of keys that are
     neither rotated nor normed afterwards, nor compared with a sink, nor capped."""
+    encoder = small.encoder.blocks() if small.encoder is not None else ()
+    return _silent(small.blocks(), "") | _silent(encoder, "encoder.")
+
+
+def _silent(blocks: Iterable[Block], start: str) -> set[str]:
     silent = set()
-    for number, block in enumerate(small.blocks()):
-        seen = 0
+    for number, block in enumerate(blocks):
+        prefixes = Prefixes()
         for mixer in sublayers(block):
+            own = prefixes.next(stem(mixer))
             if not isinstance(mixer, (Attention, LatentAttention)):
                 continue
-            seen += 1
-            prefix = f"layers.{number}.attn" + (str(seen) if seen > 1 else "")
+            prefix = f"{start}shared.{mixer.section}" if mixer.tied else f"{start}layers.{number}.{own}"
             if isinstance(mixer, LatentAttention):
                 if "kv_b" in mixer.bias:
                     silent.add(f"{prefix}.k_b.bias")
                 if "kv_a" in mixer.bias and mixer.rope is None and mixer.d_rope:
                     silent.add(f"{prefix}.k_rope.bias")
                 continue
-            if mixer.index is not None and mixer.rope is None and mixer.index.norm.bias:
-                silent.add(f"{prefix}.index.k_norm.bias")  # the same for every block of a query
-            if mixer.scores.sinks or mixer.scores.softcap is not None:
-                continue
-            unchanged = mixer.rope is None and mixer.clip is None  # what is added to a key arrives at its score
-            convolved = mixer.kv_conv is not None  # less of it for the first tokens
-            if unchanged and mixer.qk_norm is None and not mixer.k_eq_v and not convolved:
-                silent.add(f"{prefix}.k.bias")
-            if mixer.qk_norm is not None and (unchanged or mixer.qk_norm.after_rope):
-                silent.add(f"{prefix}.k_norm.bias")
+            silent |= {f"{prefix}.{key}" for key in _silent_keys(mixer)}
     return silent
+
+
+def _silent_keys(a: Attention) -> Iterator[str]:
+    """Of one sublayer."""
+    if a.index is not None and a.rope is None and a.index.norm.bias:
+        yield "index.k_norm.bias"  # the same for every block of a query
+    if a.scores.sinks or a.scores.softcap is not None:
+        return
+    unchanged = a.rope is None and a.clip is None  # what is added to a key arrives at its score
+    convolved = a.kv_conv is not None  # less of it for the first tokens
+    apart = a.scores.disentangled
+    if apart is not None and apart.own and apart.c2p:
+        yield "position_k.bias"
+    met = apart is not None and apart.p2c  # keys meet queries of distances, which differ
+    if unchanged and a.qk_norm is None and not a.k_eq_v and not convolved and not met:
+        yield "k.bias"
+    if a.qk_norm is not None and (unchanged or a.qk_norm.after_rope) and not met:
+        yield "k_norm.bias"
 
 
 # --- a checkpoint -------------------------------------------------------------------------------------------------
@@ -291,7 +336,7 @@ def real_forward(architecture: Architecture) -> Check:
         return Check(name, "finite logits", short, True, "full size")
     tokens = np.random.default_rng(7).integers(0, architecture.v, min(REAL_TOKENS, architecture.c))
     model = Model(architecture)
-    logits = model.prefill(tokens).logits
+    logits = model.prefill(tokens, source=random_source(architecture, SMALL_SOURCE, 5)).logits
     finite = bool(np.isfinite(logits).all())
     return Check(name, "finite logits", "finite logits" if finite else "not finite", finite, "full size")
 

@@ -3,6 +3,10 @@
 Each folder under tests/golden holds config.json, model.safetensors and io.npz: `input_ids` (1, 13), `logits`,
 `embeds` (block 0's input), `hidden_after_block`, `decode_logits` (ten tokens at once, then three through the cache),
 and the same with `_f64` from the model in float64 (its norms, softmax and router stay float32 inside).
+
+Encoders have `hidden` (block 0's input, then every block's output, the last one normed) and no decoding;
+encoder-decoders have `input_ids` or `input_features` (1, channels, frames) for the encoder, `decoder_input_ids` (1, 7),
+`encoder_output` and the last three decoded.
 """
 
 from __future__ import annotations
@@ -49,19 +53,45 @@ def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:
     return through_cache
 
 
+def source(truth: dict[str, np.ndarray]) -> np.ndarray | None:
+    """What an encoder beside the decoder reads."""
+    if "decoder_input_ids" not in truth:
+        return None
+    return truth["input_features"].swapaxes(1, 2) if "input_features" in truth else truth["input_ids"]
+
+
+def tokens_of(truth: dict[str, np.ndarray]) -> np.ndarray:
+    """What the layers read."""
+    return truth.get("decoder_input_ids", truth["input_ids"])
+
+
 def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     """How far the witness is from transformers, at worst, stage by stage."""
     architecture, checkpoint, truth = golden(name)
     end = "_f64" if dtype is np.float64 else ""
     model = Model(architecture, checkpoint, dtype=dtype)
-    tokens = truth["input_ids"]
-    whole = model.prefill(tokens)
-    model.prefill(tokens[:, :PROMPT])
-    decoded = [model.decode(token).logits for token in tokens[0, PROMPT:]]
-    pairs = {
-        "embeds": (whole.embedded, truth["embeds"]),
-        **{f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)},
-        "logits": (whole.logits, truth["logits" + end]),
-        "decode": (np.concatenate(decoded, axis=1), decoding(name, truth, end)),
-    }
+    tokens, read = tokens_of(truth), source(truth)
+    whole = model.prefill(tokens, source=read)
+    pairs = {"logits": (whole.logits, truth["logits" + end])}
+    if "hidden_after_block" + end in truth:
+        pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
+        pairs["embeds"] = (whole.embedded, truth["embeds"])
+    elif "hidden" in truth and not end:
+        inner = [whole.embedded, *whole.hidden[:-1]]
+        pairs |= {f"stream {n}": (x, truth["hidden"][n]) for n, x in enumerate(inner)}
+    if whole.encoded is not None:
+        pairs["encoder"] = (whole.encoded, truth["encoder_output"])
+    if "pooled" + end in truth and whole.pooled is not None:
+        pairs["pooled"] = (whole.pooled[:, 0], truth["pooled" + end])
+    if read is not None:
+        model.prefill(tokens[:, :-3], source=read)
+        decoded = [model.decode(token).logits for token in tokens[0, -3:]]
+        pairs["decode"] = (
+            np.concatenate(decoded, axis=1),
+            truth.get("decode_logits" + end, truth["logits" + end][:, -3:]),
+        )
+    elif not architecture.sees_all and architecture.head.vocabulary:
+        model.prefill(tokens[:, :PROMPT])
+        decoded = [model.decode(token).logits for token in tokens[0, PROMPT:]]
+        pairs["decode"] = (np.concatenate(decoded, axis=1), decoding(name, truth, end))
     return {stage: float(np.abs(a - b).max()) for stage, (a, b) in pairs.items()}

@@ -7,7 +7,7 @@ from msgspec import Struct
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
-from gptcalc.equations import Equations, Workload, equations
+from gptcalc.equations import Equations, Workload, equations, workload
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):
@@ -28,6 +28,7 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     convention: str
     approx_2n: int | None = None
     approx_6nd: int | None = None
+    source: int | None = None  # tokens that the encoder reads
 
 
 def counted(architecture: Architecture, how: FlopsRun) -> Flops:
@@ -35,7 +36,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
 
     prefill: `context` tokens from nothing. decode: the context-th token. train: 3 × the forward pass, no recomputation.
     """
-    work = Workload(how.length(architecture), how.phase, how.pairs, how.logits)
+    work = workload(architecture, how)
     passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
@@ -67,6 +68,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         convention=convention(work, how.form),
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
         approx_2n=2 * touched * tokens if how.phase != "train" else None,
+        source=work.source or None,
     )
 
 
@@ -76,7 +78,7 @@ flops = keywords(FlopsRun, counted)
 def multiplied(architecture: Architecture, model: Equations) -> int:
     """N of the approximations 2N and 6ND: active − embedding, a tied head's d·v counted."""
     active = sum(
-        entry.tensor.active * entry.stage.times
+        entry.used
         for entry in ledger(model)
         if entry.stage is not model.mtp and entry.tensor.weight.component != "embedding"
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gptcalc.architecture import Architecture
-from gptcalc.equations import Equations, Line, Stage, Tensor, equations
+from gptcalc.equations import Equations, Layer, Line, Stage, Tensor, equations
 from gptcalc.equations import polynomial as poly
 
 COMPONENTS = (
@@ -59,21 +59,40 @@ class Entry(NamedTuple):
     tensor: Tensor
 
     @property
+    def copies(self) -> int:
+        """How often the tensor exists: in every layer of its kind, or once for all."""
+        return 1 if self.tensor.weight.shared else self.stage.times
+
+    @property
     def total(self) -> int:
-        return self.tensor.params * self.stage.times
+        return self.tensor.params * self.copies
+
+    @property
+    def active(self) -> int:
+        return self.tensor.active * self.copies
+
+    @property
+    def used(self) -> int:
+        """What one token's pass multiplies with: a tensor that layers share as often as it runs."""
+        return self.tensor.active * self.stage.times
 
 
 def ledger(model: Equations) -> list[Entry]:
-    """Every learned tensor once, in order of first use. A tied matrix stands on two lines and counts at the first."""
+    """Every learned tensor once, in order of first use. A tied matrix stands on two lines and counts at the first; what
+    layers of several kinds share counts in the first of them."""
     entries = []
+    of_all: set[tuple[str, str]] = set()
     for stage in model.stages:
         seen: set[str] = set()
         for line in stage.lines:
             for tensor in line.tensors():
-                weight = tensor.weight
-                if not weight.tied and weight.key not in seen:
-                    seen.add(weight.key)
-                    entries.append(Entry(stage, line, tensor))
+                weight, stack = tensor.weight, "encoder" if stage.runs == "encoder" else ""
+                if weight.tied or weight.key in seen or (weight.shared and (stack, weight.key) in of_all):
+                    continue
+                seen.add(weight.key)
+                if weight.shared:
+                    of_all.add((stack, weight.key))
+                entries.append(Entry(stage, line, tensor))
     return entries
 
 
@@ -103,28 +122,36 @@ def params(architecture: Architecture) -> Params:
 
 
 def _group(stage: Stage, entries: list[Entry]) -> Group:
-    tensors = [entry.tensor for entry in entries if entry.stage is stage]
-    rows = tuple(TensorRow(t.weight.key, t.shape, stage.times, t.params) for t in tensors)
+    own = [entry for entry in entries if entry.stage is stage]
+    rows = tuple(TensorRow(e.tensor.weight.key, e.tensor.shape, e.copies, e.tensor.params) for e in own)
     per_layer = sum(row.params for row in rows)
-    active = sum(tensor.active for tensor in tensors)
-    return Group(stage.name, stage.times, per_layer, per_layer * stage.times, active * stage.times, rows)
+    return Group(stage.name, stage.times, per_layer, sum(e.total for e in own), sum(e.active for e in own), rows)
 
 
 def formula(model: Equations, entries: list[Entry]) -> str:
     """The total in the model's symbols, equal terms collected: d·v + d·c + n_layers·(12·d² + 13·d) + 2·d."""
-    layers: dict[str, int] = {}  # what one layer has -> how many layers have it
-    before: list[str] = []
-    after: list[str] = []
+    parts: list[tuple[str, int, str]] = []  # terms, how often they exist, the symbol for all layers of their stack
     for stage in model.main:
-        terms: poly.Polynomial = {}
-        for entry in entries:
-            if entry.stage is stage:
-                poly.add(terms, poly.product(index.symbol for index in entry.tensor.indices))
-        text = poly.show(terms, model.symbols)
-        if stage.runs == "layer":
-            layers[text] = layers.get(text, 0) + stage.times
-        elif terms:
-            (after if layers else before).append(text)
-    n_layers = model.symbols["n_layers"]
-    middle = [f"{'n_layers' if times == n_layers else times}·({text})" for text, times in layers.items()]
-    return " + ".join([*before, *middle, *after])
+        for shared in (True, False):
+            terms: poly.Polynomial = {}
+            for entry in entries:
+                if entry.stage is stage and entry.tensor.weight.shared is shared:
+                    poly.add(terms, poly.product(index.symbol for index in entry.tensor.indices))
+            if not terms:
+                continue
+            text = poly.show(terms, model.symbols)
+            depth = _depth(stage, model.symbols) if not shared else ""
+            same = next((n for n, (known, _, of) in enumerate(parts) if depth and (known, of) == (text, depth)), None)
+            if same is None:
+                parts.append((text, 1 if shared else stage.times, depth))
+            else:
+                parts[same] = (text, parts[same][1] + stage.times, depth)
+    times = [depth if n == model.symbols.get(depth) else str(n) for _, n, depth in parts]
+    return " + ".join(f"{n}·({text})" if depth else text for n, (text, _, depth) in zip(times, parts, strict=True))
+
+
+def _depth(stage: Stage, symbols: dict[str, int]) -> str:
+    """The symbol for how many layers the stage's stack has; none where the stage is no layer."""
+    if not isinstance(stage, Layer):
+        return ""
+    return "n_layers_enc" if stage.runs == "encoder" and "n_layers_enc" in symbols else "n_layers"

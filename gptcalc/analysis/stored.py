@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.analysis.stored_result import Difference, Held, Stored
-from gptcalc.architecture import Architecture, Block, Part, Repeat
-from gptcalc.equations import equations
+from gptcalc.architecture import Architecture, Block, Encoder, Part, Repeat
+from gptcalc.equations import Layer, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 from gptcalc.sources import Model, tensor_names
@@ -111,12 +111,26 @@ def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
     of_stage: dict[str, list[Entry]] = {stage.name: [] for stage in model.stages}
     for entry in ledger(model):
         of_stage[entry.stage.name].append(entry)
-    stage_of = {stage.block: stage.name for stage in model.layers}
-    for stage in (model.embedding, model.output):
-        yield from ((entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
-    for number, block in enumerate(architecture.blocks()):
-        for entry in of_stage[stage_of[block]]:
-            yield f"layers.{number}.{entry.tensor.weight.key}", entry
+    once = [
+        (stage, "encoder." if stage.runs == "encoder" else "") for stage in model.main if not isinstance(stage, Layer)
+    ]
+    for stage, start in once:
+        yield from ((start + entry.tensor.weight.key, entry) for entry in of_stage[stage.name])
+    stacks: list[tuple[str, Architecture | Encoder, tuple[Layer, ...]]] = [("", architecture, model.layers)]
+    if architecture.encoder is not None:
+        layers = tuple(stage for stage in model.encoder if isinstance(stage, Layer))
+        stacks.append(("encoder.", architecture.encoder, layers))
+    for start, stack, stages in stacks:
+        stage_of = {stage.block: stage.name for stage in stages}
+        shared: set[str] = set()
+        for number, block in enumerate(stack.blocks()):
+            for entry in of_stage[stage_of[block]]:
+                weight = entry.tensor.weight
+                if not weight.shared:
+                    yield f"{start}layers.{number}.{weight.key}", entry
+                elif weight.key not in shared:
+                    shared.add(weight.key)
+                    yield start + weight.key, entry
 
 
 def leftover(architecture: Architecture, names: TensorNames, place: Located) -> Iterator[tuple[Weight, str]]:

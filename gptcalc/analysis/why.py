@@ -169,7 +169,7 @@ def _set_aside(group: CacheGroup, engine: str) -> Row:
 
 def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     """The counted sums behind total, attention, weights, macs or by_component.NAME of a FLOPs analysis."""
-    work = Workload(found.context, found.phase, found.pairs, found.logits)
+    work = Workload(found.context, found.phase, found.pairs, found.logits, found.source or 0)
     component = key.removeprefix("by_component.") if key.startswith("by_component.") else None
     if component not in (None, *parameters.COMPONENTS) or (
         component is None and key not in ("total", "attention", "weights", "macs")

@@ -47,6 +47,8 @@ from gptcalc.architecture.experts import (
     TopkSigmoid,
     TopkSoftmax,
 )
+from gptcalc.architecture.front import Convolution, ConvolutionalFront
+from gptcalc.architecture.head import Dense, DenseFunction, Head, Pooler
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
@@ -58,12 +60,13 @@ from gptcalc.architecture.model import (
     Block,
     Dropout,
     Embedding,
-    Head,
+    Encoder,
     Mixer,
     Part,
     PerLayerEmbedding,
     Recurrent,
     Repeat,
+    Sinusoids,
     pairs_turned,
     stem,
     sublayers,
@@ -71,6 +74,7 @@ from gptcalc.architecture.model import (
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
+from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import (
     NTK,
     Dynamic,
@@ -104,16 +108,23 @@ __all__ = [
     "Block",
     "BlockIndexer",
     "Bottleneck",
+    "Buckets",
     "Choice",
     "ClampAt",
     "CompressedAttention",
     "Compression",
+    "Convolution",
+    "ConvolutionalFront",
     "Count",
     "Decay",
+    "Dense",
+    "DenseFunction",
     "Depth",
+    "Disentangled",
     "Dropout",
     "Dynamic",
     "Embedding",
+    "Encoder",
     "EntryIndexer",
     "ExpertGroups",
     "ExpertSite",
@@ -152,6 +163,7 @@ __all__ = [
     "OutputGate",
     "Part",
     "PerLayerEmbedding",
+    "Pooler",
     "Positive",
     "Prefix",
     "Prefixes",
@@ -172,6 +184,7 @@ __all__ = [
     "SharedExperts",
     "ShortConvolution",
     "Sigmoid",
+    "Sinusoids",
     "Size",
     "Softmax",
     "SparseMixer",

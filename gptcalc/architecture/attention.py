@@ -7,6 +7,7 @@ from msgspec import field
 
 from gptcalc.architecture.base import Flat, Kernel, Positive, Several, Size, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm, OutNorm, QKNorm
+from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
 from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
 from gptcalc.errors import InputError
@@ -58,18 +59,31 @@ class Scores(Strict, frozen=True, kw_only=True):
     temperature: Temperature | None = None
     log_length: Several | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
     relative: RelativeBias | None = None
+    buckets: Buckets | None = None
+    disentangled: Disentangled | None = None
     alibi_scale: Positive = 1.0  # Falcon scales ALiBi's biases with the scores, by 1/√d_head
     sinks: bool = False  # one learned logit a head takes its share of the softmax (gpt-oss)
 
+    @property
+    def kinds(self) -> int:
+        """How many scores of a pair are added, of content and of positions."""
+        return 1 if self.disentangled is None else 1 + self.disentangled.c2p + self.disentangled.p2c
+
 
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
-    """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it."""
+    """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it.
+
+    Without `causal` a token sees those behind it, too: all, or those nearer than its window on both sides. With
+    `source` keys and values are those of an encoder's output, made once.
+    """
 
     n_heads: Size
     n_kv_heads: Size
     d_head: Size
     d_v: Size
     bias: tuple[AttentionSite, ...] = ()
+    causal: bool = True
+    source: bool = False
     position: Literal["rope", "alibi", "none"] = "rope"
     rope: Rope | None = None
     window: Size | None = None
@@ -91,7 +105,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     @property
     def score_scale(self) -> float:
         """The factor of the scores."""
-        return self.scores.scale if self.scores.scale is not None else 1 / math.sqrt(self.d_head)
+        return self.scores.scale if self.scores.scale is not None else 1 / math.sqrt(self.d_head * self.scores.kinds)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,6 +129,44 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._refuse("relative", {key: value is not None for key, value in given.items()})
         if self.index is not None:
             self._check_index(self.index)
+        if not self.causal:
+            self._refuse("source" if self.source else "causal", self._of_the_past())
+        elif self.source:
+            raise InputError(f"{name}.causal: the whole source is seen, so it must be false")
+        if self.source:
+            positions = {"rope": self.rope, "buckets": self.scores.buckets, "disentangled": self.scores.disentangled}
+            self._refuse(
+                "source", {"window": self.window is not None, **{k: v is not None for k, v in positions.items()}}
+            )
+        if self.scores.buckets is not None or self.scores.disentangled is not None:
+            self._check_distances()
+
+    def _of_the_past(self) -> dict[str, bool]:
+        """What says something of tokens before others alone."""
+        return {
+            "chunk": self.chunk is not None,
+            "kv": self.kv is not None,
+            "index": self.index is not None,
+            "relative": self.scores.relative is not None,
+            "kv_conv": self.kv_conv is not None,
+            "position: alibi": self.position == "alibi",
+        }
+
+    def _check_distances(self) -> None:
+        """Biases of distances are added to the scores before the softmax, and that once."""
+        if self.scores.disentangled is not None:
+            if self.n_heads != self.n_kv_heads:
+                raise InputError(f"{self.section}.disentangled: every head must have keys of its own (n_kv_heads)")
+            if not self.scores.disentangled.c2p and not self.scores.disentangled.p2c:
+                raise InputError(f"{self.section}.disentangled: neither c2p nor p2c would leave no positions")
+        others = {
+            "relative": self.scores.relative is not None,
+            "index": self.index is not None,
+            "experts": self.experts is not None,
+            "position: alibi": self.position == "alibi",
+            "disentangled": self.scores.buckets is not None and self.scores.disentangled is not None,
+        }
+        self._refuse("buckets" if self.scores.buckets is not None else "disentangled", others)
 
     def _refuse(self, what: str, others: dict[str, bool]) -> None:
         for key, used in others.items():

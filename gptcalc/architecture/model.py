@@ -5,9 +5,11 @@ from typing import Literal, TypeAlias, assert_never
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
-from gptcalc.architecture.base import Count, Depth, Positive, Size, Strict
+from gptcalc.architecture.base import Count, Depth, Size, Strict
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.experts import Experts
+from gptcalc.architecture.front import ConvolutionalFront
+from gptcalc.architecture.head import Head
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.linear import LinearAttention
@@ -23,12 +25,14 @@ Recurrent: TypeAlias = LinearAttention | Mamba | Mamba2 | ShortConvolution | Gat
 
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | Recurrent
 
-Stem: TypeAlias = Literal["attn", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
+Stem: TypeAlias = Literal["attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
 
 
 def stem(mixer: Mixer) -> Stem:
     """What a sublayer's weights are called by: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
     match mixer:
+        case Attention(source=True):
+            return "cross"
         case Attention() | LatentAttention() | CompressedAttention():
             return "attn"
         case Mlp():
@@ -49,6 +53,11 @@ def stem(mixer: Mixer) -> Stem:
             return "mlstm"
         case _:
             assert_never(mixer)
+
+
+#: sin and cos of position / 10000^(2i/d): in turn; all sines in front of all cosines; the same, with the exponent
+#: i/(d/2 − 1), as tensor2tensor spaces them
+Sinusoids: TypeAlias = Literal["interleaved", "halves", "tensor2tensor"]
 
 
 class Part(Strict, frozen=True, kw_only=True):
@@ -81,25 +90,55 @@ class Repeat(Strict, frozen=True, kw_only=True):
 
 
 class Embedding(Strict, frozen=True, kw_only=True):
-    """How a token enters: its row (of width d unless factorised), scaled, plus a learned position, normed."""
+    """How a token enters: its row, scaled, plus rows of its position and its type, normed. Where rows are narrower than
+    the model (factorised), a projection widens the token's row, the sum, or the normed sum."""
 
     width: Size
     scale: float = 1.0
     position: Literal["learned", "sinusoidal", "none"] = "none"
     rows: Count = 0  # rows of the position table
     offset: Count = 0  # the row of position 0
+    sinusoids: Sinusoids = "interleaved"
+    types: Count = 0  # rows of the table of token types (segments)
     norm: Norm | None = None
+    projected: Literal["token", "sum", "normed"] = "token"
+    projection_bias: bool = False
 
 
-class Head(Strict, frozen=True, kw_only=True):
-    """How logits leave: the final norm, the projection back where the embedding is factorised, the output matrix."""
+class Encoder(Strict, frozen=True, kw_only=True):
+    """A stack that reads the source, for a decoder's cross-attention. It has the decoder's token table or one of its
+    own, or convolutions over frames in its place; its output is normed."""
 
-    tying: bool
+    d: Size
+    v: Size
+    c: Size
+    n_layers: Depth
+    embedding: Embedding
+    front: ConvolutionalFront | None = None
+    tokens: Literal["shared", "own"] = "shared"
+    layers: tuple[Repeat, ...]
     norm: Norm | None
-    bias: bool = False
-    scale: float = 1.0  # factor of the logits
-    softcap: Positive | None = None
-    width: Size
+
+    def alone(self, name: str) -> "Architecture":
+        """The encoder as a model of its own, whose output is its last layer's, normed."""
+        return Architecture(
+            name=name,
+            d=self.d,
+            v=self.v,
+            c=self.c,
+            n_layers=self.n_layers,
+            embedding=self.embedding,
+            layers=self.layers,
+            head=Head(tying=False, norm=self.norm, width=self.embedding.width, vocabulary=False),
+        )
+
+    def groups(self) -> list[tuple[Block, int]]:
+        """The distinct blocks in order of first appearance, each with how often it stands in the encoder."""
+        return grouped(self.layers)
+
+    def blocks(self) -> Iterator[Block]:
+        """All n_layers blocks in order."""
+        return _walk(self.layers)
 
 
 class MTP(Strict, frozen=True, kw_only=True):
@@ -137,6 +176,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     embedding: Embedding
     layers: tuple[Repeat, ...]
     head: Head
+    encoder: Encoder | None = None
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
@@ -149,13 +189,24 @@ class Architecture(Strict, frozen=True, kw_only=True):
 
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
-        counts: dict[Block, int] = {}
-        _count(self.layers, 1, counts)
-        return list(counts.items())
+        return grouped(self.layers)
 
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
         return _walk(self.layers)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether tokens see what comes behind them, so that no token can come later: an encoder."""
+        mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
+        return any(isinstance(mixer, Attention) and not mixer.causal and not mixer.source for mixer in mixers)
+
+
+def grouped(layers: tuple[Repeat, ...]) -> list[tuple[Block, int]]:
+    """The distinct blocks of some layers in order of first appearance, each with its count."""
+    counts: dict[Block, int] = {}
+    _count(layers, 1, counts)
+    return list(counts.items())
 
 
 def _count(items: tuple[Block | Repeat, ...], times: int, counts: dict[Block, int]) -> None:

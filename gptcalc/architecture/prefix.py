@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 
 class Prefix(NamedTuple):
-    """A kind of sublayer, and the how manieth of its kind in a block it is."""
+    """A kind of sublayer, and the how manieth of its kind in a block it is; the section, where all layers that have it
+    share its weights."""
 
     kind: str
     number: int = 1
+    shared: str = ""
 
     def __str__(self) -> str:
         return self.kind if self.number == 1 else f"{self.kind}{self.number}"

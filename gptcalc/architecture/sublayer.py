@@ -57,6 +57,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     stream_scale: float = 1.0  # of the normed stream, where the norm is the stream's
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()
+    tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
 
     def __post_init__(self) -> None:
         super().__post_init__()

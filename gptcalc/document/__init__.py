@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Encoder
 from gptcalc.document.builder import Builder
-from gptcalc.document.keys import ABOUT, ABOUT_ORDER, CORE, KINDS, Document
+from gptcalc.document.keys import ABOUT, ABOUT_ORDER, CORE, KINDS, NOT_THE_ENCODERS, Document, EncoderKeys
 from gptcalc.errors import InputError, did_you_mean, printable
 
 
@@ -21,15 +21,40 @@ def build(document: Mapping[str, Any]) -> Architecture:
     Raises InputError naming the key, what was found and what would be right.
     """
     plain = {key: value for key, value in document.items() if key not in ABOUT or key == "name"}
+    keys, sections = split(plain, CORE)
+    builder = Builder(keys, sections)
+    if builder.doc.encoder is None:
+        return builder.architecture()
+    encoder, used = encoder_of(builder.doc.encoder, keys, sections)
+    builder.others |= used
+    return builder.architecture(encoder)
+
+
+def split(plain: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """A document's keys, and its sections."""
     sections = {key: value for key, value in plain.items() if isinstance(value, Mapping) and _is_section(key, value)}
     keys = {key: value for key, value in plain.items() if key not in sections}
     for key in keys:
-        if key in KINDS and key not in CORE:
+        if key in KINDS and key not in known:
             raise InputError(f"{key}: expected a section with keys of its own, found {printable(repr(keys[key]), 60)}")
-        if key not in CORE:
-            known = [*CORE, *KINDS, *ABOUT]
-            raise InputError(f"unknown key {printable(str(key))!r}", did_you_mean(str(key), known), "unknown")
-    return Builder(keys, sections).architecture()
+        if key not in known:
+            hint = did_you_mean(str(key), [*known, *KINDS, *ABOUT])
+            raise InputError(f"unknown key {printable(str(key))!r}", hint, "unknown")
+    return keys, sections
+
+
+def encoder_of(
+    own: Mapping[str, Any], keys: dict[str, Any], sections: dict[str, Mapping[str, Any]]
+) -> tuple[Encoder, set[str]]:
+    """The encoder, in which all is as in the whole document that it doesn't say, and the sections that it uses."""
+    try:
+        own_keys, own_sections = split(own, frozenset(EncoderKeys.__struct_fields__))
+        common = {key: value for key, value in keys.items() if key not in NOT_THE_ENCODERS}
+        merged = {name: {**sections.get(name, {}), **section} for name, section in own_sections.items()}
+        builder = Builder({**common, **own_keys}, {**sections, **merged}, EncoderKeys, set(sections) - set(merged))
+        return builder.encoder(), builder.used
+    except InputError as error:
+        raise error.within("encoder") from None
 
 
 def _is_section(key: str, value: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -15,8 +15,10 @@ from gptcalc.architecture import (
     Attention,
     Block,
     CompressedAttention,
+    Dense,
     Dropout,
     Embedding,
+    Encoder,
     Experts,
     Head,
     LatentAttention,
@@ -24,6 +26,7 @@ from gptcalc.architecture import (
     Mlp,
     Norm,
     Part,
+    Pooler,
     Proportional,
     Recurrent,
     Repeat,
@@ -39,10 +42,13 @@ from gptcalc.document.fields import complete
 from gptcalc.document.keys import (
     ALL_BIASES,
     KINDS,
+    DenseKeys,
     Document,
+    EncoderKeys,
     KindName,
     MTPKeys,
     NormKeys,
+    PoolerKeys,
     RecurrentName,
     recurrent_kind,
 )
@@ -54,55 +60,54 @@ Kind = TypeVar("Kind", bound=Sublayer)
 class Builder:
     """Resolves one document. Holds the top-level keys, the sections and the blocks made so far."""
 
-    def __init__(self, keys: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, Any],
+        sections: Mapping[str, Mapping[str, Any]],
+        kind: type[Document] = Document,
+        others: Iterable[str] = (),
+    ) -> None:
+        """`others`: sections that may go unused, as another stack has them."""
         self.norm = _model_norm(keys)
-        self.doc: Document = typed(complete(keys, Document, self.norm, ""), Document, "")
+        self.doc: Document = typed(complete(keys, kind, self.norm, ""), kind, "")
+        self.others = set(others)
         self.sections = sections
         self.resolved: dict[str, Mixer] = {}
         self.blocks: dict[expression.BlockNames, Block] = {}
         self.seen: set[str] = set()
         self.used: set[str] = set()
 
-    def architecture(self) -> Architecture:
+    def stack(self) -> tuple[Repeat, ...]:
+        return tuple(self.repeat(item) for item in expression.parse(self.doc.layers, self.doc.n_layers))
+
+    def check_used(self) -> None:
+        """Sections and keys that would be ignored silently are refused."""
+        for name in self.sections:
+            if name not in self.used | self.others:
+                raise InputError(f"section {name!r} is not used in layers {self.doc.layers!r}", kind="unknown")
+        self.check_top_level()
+
+    def architecture(self, encoder: Encoder | None = None) -> Architecture:
         doc = self.doc
-        layers = tuple(self.repeat(item) for item in expression.parse(doc.layers, doc.n_layers))
+        layers = self.stack()
         mtp = self.mtp(layers)
         if doc.averaged_residuals:
             check_averaged(self.blocks.values())
         if doc.altup is not None:
             check_altup(doc.altup, doc.averaged_residuals, mtp, doc.per_layer_embedding)
-        for name in self.sections:
-            if name not in self.used:
-                raise InputError(f"section {name!r} is not used in layers {doc.layers!r}", kind="unknown")
-        self.check_top_level()
-        width = doc.embedding.width or doc.d
-        learned = doc.position == "learned"
-        rows = (doc.embedding.rows or doc.c) if learned else 0
-        if learned and rows < doc.c + doc.embedding.offset:
-            raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {doc.embedding.offset}")
+        self.check_used()
+        if encoder is not None and encoder.tokens == "shared" and encoder.v != doc.v:
+            raise InputError(f"encoder.v: {encoder.v} rows, but the table of {doc.v} is shared", "set tokens: own")
         built = Architecture(
             name=doc.name,
             d=doc.d,
             v=doc.v,
             c=doc.c,
             n_layers=doc.n_layers,
-            embedding=Embedding(
-                width=width,
-                scale=doc.d**0.5 if isinstance(doc.embedding.scale, str) else doc.embedding.scale,
-                position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
-                rows=rows,
-                offset=doc.embedding.offset,
-                norm=self.chosen_norm(doc.embedding.norm),
-            ),
+            embedding=self.embedding(),
             layers=layers,
-            head=Head(
-                tying=doc.tying,
-                norm=self.chosen_norm(doc.final_norm),
-                bias="head" in self.biases(),
-                scale=doc.logit_scale,
-                softcap=doc.softcap,
-                width=width,
-            ),
+            head=self.head(),
+            encoder=encoder,
             mtp=mtp,
             per_layer_embedding=doc.per_layer_embedding,
             layer_scalar=doc.layer_scalar,
@@ -115,6 +120,80 @@ class Builder:
         )
         check_streams(built)
         return built
+
+    def encoder(self) -> Encoder:
+        """The stack that an encoder's keys describe."""
+        doc = self.doc
+        assert isinstance(doc, EncoderKeys)
+        if doc.front is not None and doc.tokens == "own":
+            raise InputError("tokens: there are no tokens behind a front")
+        layers = self.stack()
+        self.check_used()
+        return Encoder(
+            d=doc.d,
+            v=doc.v,
+            c=doc.c,
+            n_layers=doc.n_layers,
+            embedding=self.embedding(),
+            front=doc.front,
+            tokens=doc.tokens,
+            layers=layers,
+            norm=self.chosen_norm(doc.final_norm),
+        )
+
+    def embedding(self) -> Embedding:
+        doc, keys = self.doc, self.doc.embedding
+        learned = doc.position == "learned"
+        rows = (keys.rows or doc.c + keys.offset) if learned else 0
+        if learned and rows < doc.c + keys.offset:
+            raise InputError(f"embedding.rows: {rows} rows for {doc.c} positions from row {keys.offset}")
+        norm = self.chosen_norm(keys.norm)
+        if keys.projected == "normed" and norm is None:
+            raise InputError("embedding.projected: there is no embedding.norm")
+        return Embedding(
+            width=keys.width or doc.d,
+            scale=doc.d**0.5 if isinstance(keys.scale, str) else keys.scale,
+            position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
+            rows=rows,
+            offset=keys.offset,
+            sinusoids=keys.sinusoids,
+            types=keys.types,
+            norm=norm,
+            projected=keys.projected,
+            projection_bias=keys.projection_bias,
+        )
+
+    def head(self) -> Head:
+        doc, keys = self.doc, self.doc.head
+        width = doc.embedding.width or doc.d
+        if not keys.vocabulary:
+            unread = {"tying": doc.tying, "softcap": doc.softcap, "head.dense": keys.dense}
+            for key, given in unread.items():
+                if given:
+                    raise InputError(f"{key}: there are no logits over the vocabulary (head.vocabulary)")
+        if keys.dense is not None and keys.dense.d not in (None, width):
+            raise InputError(f"head.dense.d: the output matrix reads {width} channels, not {keys.dense.d}")
+        return Head(
+            tying=doc.tying,
+            norm=self.chosen_norm(doc.final_norm),
+            bias="head" in self.biases(),
+            scale=doc.logit_scale,
+            softcap=doc.softcap,
+            width=width,
+            vocabulary=keys.vocabulary,
+            dense=self.dense(keys.dense, width),
+            fixed_bias=keys.fixed_bias,
+            pooler=None if keys.pooler is None else self.pooler(keys.pooler),
+        )
+
+    def pooler(self, keys: PoolerKeys) -> Pooler:
+        dense = self.dense(keys.dense, self.doc.d)
+        return Pooler(token=keys.token, dense=dense, labels=keys.labels, bias=keys.bias)
+
+    def dense(self, keys: DenseKeys | None, width: int) -> Dense | None:
+        if keys is None:
+            return None
+        return Dense(d=keys.d or width, function=keys.function, bias=keys.bias, norm=self.chosen_norm(keys.norm))
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""
@@ -137,7 +216,8 @@ class Builder:
         doc = self.doc
         if doc.position != "rope" and doc.rope is not None:
             raise InputError(f"rope: position is {doc.position!r}, so rope would be ignored")
-        if doc.position != "learned" and (doc.embedding.rows or doc.embedding.offset):
+        tables = ("learned", "sinusoidal") if doc.embedding.offset else ("learned",)
+        if doc.position not in tables and (doc.embedding.rows or doc.embedding.offset):
             raise InputError(f"embedding.rows: position is {doc.position!r}, so there is no table of positions")
         kinds = {type(mixer) for mixer in self.resolved.values()}
         for key in ("n_kv_heads", "d_head"):
@@ -227,7 +307,9 @@ class Builder:
         kind, keys = self.keys_of(name, ())
         match kind:
             case "attn":
-                return self.attention(name, keys)
+                return self.attention(name, {"causal": self.doc.causal, **keys})
+            case "cross":
+                return self.attention(name, {"causal": False, "source": True, "position": "none", **keys})
             case "mla":
                 return self.latent(name, keys)
             case "csa":

@@ -1,13 +1,15 @@
 """The keys of a preset file."""
 
-from typing import Literal, TypeAlias, assert_never, get_args
+from typing import Any, Literal, TypeAlias, assert_never, get_args
 
 from gptcalc.architecture import (
     ActivationName,
     AltUp,
     Attention,
     CompressedAttention,
+    ConvolutionalFront,
     Count,
+    DenseFunction,
     Depth,
     Dropout,
     Experts,
@@ -26,6 +28,7 @@ from gptcalc.architecture import (
     Recurrent,
     Rope,
     ShortConvolution,
+    Sinusoids,
     Size,
     Storage,
     Streams,
@@ -34,12 +37,12 @@ from gptcalc.architecture import (
 
 #: what each kind of sublayer is called in a document
 RecurrentName: TypeAlias = Literal["linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
-KindName: TypeAlias = Literal["attn", "mla", "csa", "mlp", "moe", RecurrentName]
+KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", RecurrentName]
 
 
 def kind_of(name: KindName) -> type[Mixer]:
     match name:
-        case "attn":
+        case "attn" | "cross":
             return Attention
         case "mla":
             return LatentAttention
@@ -93,6 +96,31 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     rows: Size | None = None
     offset: Count = 0
     norm: bool | Norm = False
+    sinusoids: Sinusoids = "interleaved"
+    types: Count = 0
+    projected: Literal["token", "sum", "normed"] = "token"
+    projection_bias: bool = False
+
+
+class DenseKeys(Strict, frozen=True, kw_only=True):
+    d: Size | None = None
+    function: DenseFunction = "gelu"
+    bias: bool = True
+    norm: bool | Norm = True
+
+
+class PoolerKeys(Strict, frozen=True, kw_only=True):
+    token: Literal["first", "last", "each"] = "first"
+    dense: DenseKeys | None = None
+    labels: Count = 0
+    bias: bool = True
+
+
+class HeadKeys(Strict, frozen=True, kw_only=True):
+    vocabulary: bool = True
+    dense: DenseKeys | None = None
+    pooler: PoolerKeys | None = None
+    fixed_bias: bool = False
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):
@@ -133,8 +161,11 @@ class Document(Strict, frozen=True, kw_only=True):
     residual_scale: float = 1.0
     learned_frequencies: bool = False
     averaged_residuals: bool = False
+    causal: bool = True
     embedding: EmbeddingKeys = EmbeddingKeys()
     layers: str = DEFAULT_LAYERS
+    head: HeadKeys = HeadKeys()
+    encoder: dict[str, Any] | None = None
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
@@ -144,4 +175,15 @@ class Document(Strict, frozen=True, kw_only=True):
     storage: Storage = Storage()
 
 
+class EncoderKeys(Document, frozen=True, kw_only=True):
+    """The keys of `encoder`: those of the whole document, whose values are the defaults, and its own."""
+
+    causal: bool = False
+    front: ConvolutionalFront | None = None
+    tokens: Literal["shared", "own"] = "shared"
+
+
 CORE = frozenset(Document.__struct_fields__)
+
+#: what an encoder does not take over from the whole document
+NOT_THE_ENCODERS = ("encoder", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal")

@@ -1,10 +1,10 @@
 """What an architecture means: its forward pass as sums over named indices."""
 
-from gptcalc.equations.conditions import Chosen, Constant, Entries, OfSource, Pairs, Wanted, Workload
+from gptcalc.equations.conditions import Chosen, Constant, Entries, OfSource, Pairs, Wanted, Workload, workload
 from gptcalc.equations.language import Index, Line, Reference, Tensor, Weight
 from gptcalc.equations.model import Equations, Layer, Stage, equations
 
 __all__ = [
     "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference", "Stage",
-    "Tensor", "Wanted", "Weight", "Workload", "equations",
+    "Tensor", "Wanted", "Weight", "Workload", "equations", "workload",
 ]  # fmt: skip

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from gptcalc.architecture import Attention, BlockIndexer, OutputGate, QKNorm, Temperature
-from gptcalc.equations.conditions import Chosen, Pairs
+from gptcalc.equations import relative
+from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
@@ -23,8 +24,8 @@ def head_indices(a: Attention) -> tuple[str, str]:
     return ("h", "") if a.n_kv_heads == 1 else ("g,r", "g")
 
 
-def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters of attention run over."""
+def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None) -> dict[str, Index]:
+    """What the index letters of attention run over; d_source: the encoder's width."""
     name = a.section
     n_heads = symbols.index("n_heads", a.n_heads, "heads", name, "tp")
     d_head = symbols.index("d_head", a.d_head, "channels", name)
@@ -52,12 +53,15 @@ def scope(a: Attention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)
     if a.kv_conv is not None:
         letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
-    return letters
+    if a.source and d_source is not None:
+        letters["σ"] = Index("N", 0, "source")
+        letters["υ"] = d if d_source == d.size else symbols.index("d_source", d_source, "channels")
+    return letters | relative.scope(a, symbols)
 
 
 def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bool) -> None:
     """n[t,i] → y[t,i]."""
-    pairs = Pairs(a.window, a.chunk)
+    pairs = None if a.source else Pairs(a.window, a.chunk, both=not a.causal)
     if rotation is not None:
         rotation.frequencies(lines)
     _queries(lines, a, rotation)
@@ -77,8 +81,20 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
     if a.scores.relative is not None:
         _relative(lines, a)
+    if a.scores.buckets is not None and not a.scores.buckets.shared:
+        relative.bucket_bias(lines, a, a.scores.buckets, head_indices(a)[0])
+    if a.scores.disentangled is not None:
+        relative.disentangled(lines, a, a.scores.disentangled)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
+
+
+def _looked_on(a: Attention) -> tuple[str, str, str]:
+    """The letter of the tokens that are looked at, and what their keys and values are called: those of the cache, or
+    those of this pass alone where all its tokens are seen at once."""
+    if a.source:
+        return "σ", "K", "V"
+    return ("s", "K", "V") if a.causal else ("s", "k", "v")
 
 
 def _ix(*letters: str) -> str:
@@ -132,17 +148,21 @@ def growth(t: Temperature) -> str:
     return f"(1 + {steps})^{scale}" if t.form == "power" else f"(1 + {scale}·ln(1 + ⌊{steps}⌋))"
 
 
-def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs) -> None:
+def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs | None) -> None:
+    """Of the new tokens, or once of the encoder's output x_S."""
     _, kv = head_indices(a)
-    k, v = _ix("t", kv, "a"), _ix("t", kv, "w")
+    at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", "i", "n[t,i]", None)
+    k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
-    lines.sum(f"k[{k}] = Σ_i n[t,i]·W_K[{_ix('i', kv, 'a')}]{bias}", saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
+    text = f"k[{k}] = Σ_{i} {n}·W_K[{_ix(i, kv, 'a')}]{bias}"
+    lines.sum(text, once, saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
     if a.k_eq_v:
         turned = a.rope is not None and a.qk_norm is None  # then the backward pass needs v beside the rotated k
         lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
     else:
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
-        lines.sum(f"v[{v}] = Σ_i n[t,i]·W_V[{_ix('i', kv, 'w')}]{bias}", saved=2, W_V=Mark("v", "values"), b_V="v.bias")
+        text = f"v[{v}] = Σ_{i} {n}·W_V[{_ix(i, kv, 'w')}]{bias}"
+        lines.sum(text, once, saved=2, W_V=Mark("v", "values"), b_V="v.bias")
     if a.kv_conv is not None:
         convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
         convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)
@@ -153,8 +173,10 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
     _position_and_norm(lines, a, rotation, "k", k, kv)
-    lines.store(f"K[{_ix('s', kv, 'a')}] = k[{_ix('s', kv, 'a')}]", "keys", pairs)
-    lines.store(f"V[{_ix('s', kv, 'w')}] = v[{_ix('s', kv, 'w')}]", "values", pairs)
+    if a.causal or a.source:
+        s, kept = _looked_on(a)[0], pairs if pairs is not None else OfSource()
+        lines.store(f"K[{_ix(s, kv, 'a')}] = k[{_ix(s, kv, 'a')}]", "keys", kept)
+        lines.store(f"V[{_ix(s, kv, 'w')}] = v[{_ix(s, kv, 'w')}]", "values", kept)
 
 
 def _clip(lines: Lines, what: str, limit: float) -> None:
@@ -209,13 +231,17 @@ def _qk_norm(lines: Lines, norm: QKNorm, name: str, whole: str, heads: str) -> N
     norm_line(lines, norm, whole, whole, over, f"{name}_norm", weight, name=f"_{name}", saved=2)
 
 
-def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
+def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> None:
     q, kv = head_indices(a)
+    s, keys, values = _looked_on(a)
     slot = "j" if a.experts is not None else ""
-    here = _ix("t", "s", slot, q)
+    here = _ix("t", s, slot, q)
     query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
-    lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{_ix('s', kv, 'a')}]", pairs)
-    z = f"z[{here}]/√{a.d_head}" if a.scores.scale is None else f"{number(a.scores.scale)}·z[{here}]"
+    lines.sum(f"z[{here}] = Σ_a q[{query}]·{keys}[{_ix(s, kv, 'a')}]", pairs)
+    if a.scores.disentangled is not None:
+        lines.pointwise(f"z[{here}] = z[{here}] + b_D[{here}]", pairs)
+    scale, width = a.scores.scale, a.d_head * a.scores.kinds
+    z = f"z[{here}]/√{width}" if scale is None else f"{number(scale)}·z[{here}]"
     if a.scores.softcap is not None:
         cap = number(a.scores.softcap)
         lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)
@@ -228,14 +254,16 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs, dropout: bool) -> None:
         near = f"t − s < {a.scores.relative.extent}"
         lines.pointwise(f"b[{here}] = {{b_P[{_ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
+    if a.scores.buckets is not None:
+        z = f"{z} + b_D[{_ix('t', s, q)}]"
     if a.scores.sinks:
-        lines.pointwise(f"α[{here}] = softmax_s({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
+        lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
-        lines.pointwise(f"α[{here}] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
+        lines.pointwise(f"α[{here}] = softmax_{s}({z})", pairs, 2, flash=LOG_SUM_EXP)
     if dropout:
         lines.pointwise(f"μ[{here}] = keep({here})", pairs, saved=1)
         lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
-    lines.sum(f"o[{out}] = Σ_s α[{here}]·V[{_ix('s', kv, 'w')}]", pairs, saved=2)
+    lines.sum(f"o[{out}] = Σ_{s} α[{here}]·{values}[{_ix(s, kv, 'w')}]", pairs, saved=2)
     if a.out_norm is not None:
         over = "w" if a.out_norm.over == "head" else _ix(q, "w")
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)

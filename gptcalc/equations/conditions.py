@@ -6,7 +6,8 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 
-from gptcalc.conventions import Logits, Pairing, Phase
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import Logits, Pairing, Phase, SumsRun
 from gptcalc.equations.roles import Role
 
 
@@ -34,14 +35,21 @@ class Workload(Struct, frozen=True):
 
     @property
     def encoder(self) -> Workload:
-        """The encoder's pass: its new tokens are the source's, and each sees all of them."""
-        return Workload(self.new_source, "prefill", "full")
+        """The encoder's pass: its new tokens are the source's."""
+        return Workload(self.new_source, "prefill", self.pairs)
+
+
+def workload(architecture: Architecture, how: SumsRun) -> Workload:
+    """One pass over a sequence of a model, as a run's conventions say. InputError where it has no such pass."""
+    how.check_phase(architecture, how.phase)
+    return Workload(how.length(architecture), how.phase, how.pairs, how.logits, how.source_length(architecture))
 
 
 class Pairs(Struct, frozen=True):
     """A token sees itself and what came before it, in its window or chunk, or its choice.
 
-    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far.
+    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far. With
+    `both` it sees what comes behind it, too: all, or what is nearer than its window on both sides.
     """
 
     window: int | None = None
@@ -49,10 +57,13 @@ class Pairs(Struct, frozen=True):
     top_k: int | None = None
     block: int | None = None
     chosen: str = "J(t)"  # the set that the choice is called by
+    both: bool = False
     roles: ClassVar[tuple[Role, ...]] = ("new", "past")
     counts: ClassVar[str] = "pairs"
 
     def __str__(self) -> str:
+        if self.both:
+            return f"t − {self.window} < s < t + {self.window}" if self.window is not None else ""
         if self.window is not None:
             return f"t − {self.window} < s ≤ t"
         if self.chunk is not None:
@@ -70,8 +81,11 @@ class Pairs(Struct, frozen=True):
     def count(self, work: Workload) -> int:
         """How many pairs of a new token and one that it sees occur."""
         s = work.context
-        if work.pairs == "full":
+        if work.pairs == "full" or (self.both and self.window is None):
             return work.new_tokens * s
+        if self.both:
+            near = min(self.window or s, s)
+            return s * (2 * near - 1) - near * (near - 1) if s else 0
         if work.phase == "decode":
             if self.chunk is not None:
                 return (s - 1) % self.chunk + 1

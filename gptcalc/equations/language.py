@@ -59,6 +59,8 @@ class Index(NamedTuple):
         match self.role:
             case "new":
                 return work.new_tokens
+            case "frames":
+                return work.new_tokens * self.size
             case "past":
                 return work.context
             case "source":
@@ -85,6 +87,7 @@ class Weight(NamedTuple):
     plain: str  # the key without the sublayer's number: attn2.q is attn.q
     use: Use = "other"
     tied: bool = False
+    shared: bool = False  # one for all layers that have it
 
 
 def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
@@ -94,6 +97,8 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
     where = mark.component or component
     if mark.tied or not prefix.kind:
         return Weight(mark.key, where, mark.key, mark.use, mark.tied)
+    if prefix.shared:
+        return Weight(f"shared.{prefix.shared}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use, shared=True)
     return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)
 
 

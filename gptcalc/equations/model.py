@@ -14,6 +14,7 @@ from gptcalc.architecture import (
     Attention,
     Block,
     CompressedAttention,
+    Encoder,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -34,9 +35,22 @@ from gptcalc.architecture import (
     sublayers,
 )
 from gptcalc.conventions import CacheForm, Form
-from gptcalc.equations import altup, attention, compressed, hyper, latent, linear, mamba, mlp, recurrent
-from gptcalc.equations.conditions import Wanted, Workload
-from gptcalc.equations.language import Index, Line, Lines, Mark, number, plus, signed
+from gptcalc.equations import (
+    altup,
+    attention,
+    compressed,
+    embedding,
+    head,
+    hyper,
+    latent,
+    linear,
+    mamba,
+    mlp,
+    recurrent,
+    relative,
+)  # fmt: skip
+from gptcalc.equations.conditions import Workload
+from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import (
     FIRST_SUM,
     NEXT_SUM,
@@ -94,6 +108,7 @@ class Layer(Stage, frozen=True, eq=False, kw_only=True):
 class Equations(Struct, frozen=True, eq=False, kw_only=True):
     """A model's forward pass, and the values of its symbols."""
 
+    encoder: tuple[Stage, ...] = ()  # a stack of its own, over the source
     embedding: Stage
     layers: tuple[Layer, ...]  # one for each kind of block
     output: Stage
@@ -103,7 +118,7 @@ class Equations(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def main(self) -> tuple[Stage, ...]:
         """What every pass runs."""
-        return (self.embedding, *self.layers, self.output)
+        return (*self.encoder, self.embedding, *self.layers, self.output)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -125,18 +140,41 @@ def remembered(architecture: Architecture, form: Form, cache: CacheForm) -> Equa
 
 
 class _Model:
-    def __init__(self, architecture: Architecture, form: Form, cache: CacheForm) -> None:
+    """One stack's lines; an encoder beside it is another one, with the same symbols."""
+
+    def __init__(
+        self, architecture: Architecture, form: Form, cache: CacheForm, symbols: Symbols | None = None,
+        beside: Encoder | None = None,
+    ) -> None:  # fmt: skip
+        """`beside`: the encoder that this is the stack of, beside a decoder whose symbols are given."""
         self.model = architecture
         self.form = form
         self.cache = cache
-        self.symbols = Symbols()
-        self.d = self.symbols.index("d", architecture.d, "channels")
-        self.v = self.symbols.index("v", architecture.v, "vocabulary", shard="vocab")
-        self.symbols.index("n_layers", architecture.n_layers, "layers")
-        self.base = {"t": Index("T", 0, "new"), "s": Index("S", 0, "past"), "i": self.d, "u": self.v}
+        self.symbols = symbols or Symbols()
+        self.beside = beside
+        end = "" if beside is None else "enc"
+        self.d = self.symbols.index("d", architecture.d, "channels", end)
+        self.v = self.symbols.index("v", architecture.v, "vocabulary", end, shard="vocab")
+        self.c = self.symbols.index("c", architecture.c, "positions", end)
+        self.n_layers = self.symbols.index("n_layers", architecture.n_layers, "layers", end)
+        new, past = ("T", "S") if beside is None else ("N", "N")
+        self.base = {"t": Index(new, 0, "new"), "s": Index(past, 0, "past"), "i": self.d, "u": self.v}
 
-    def equations(self) -> Equations:
-        embedding = Stage(name="embedding", lines=tuple(self.embedding()))
+    def encoder(self) -> tuple[Stage, ...]:
+        """The stages of the encoder beside this stack."""
+        encoder = self.model.encoder
+        if encoder is None:
+            return ()
+        stack = _Model(encoder.alone(self.model.name), self.form, self.cache, self.symbols, encoder)
+        layers = [
+            Layer(name=f"encoder {stage.name}", times=stage.times, lines=stage.lines, runs="encoder", block=stage.block)
+            for stage in stack.layers()
+        ]
+        first = Stage(name="encoder embedding", lines=tuple(stack.embedding()), runs="encoder")
+        last = Stage(name="encoder output", lines=tuple(stack.output()), runs="encoder")
+        return (first, *layers, last)
+
+    def layers(self) -> list[Layer]:
         layers = []
         names: dict[str, int] = {}
         for block, count in self.model.groups():
@@ -144,13 +182,20 @@ class _Model:
             name = block.name if names[block.name] == 1 else f"{block.name} ({names[block.name]})"
             lines = tuple(self.block(block))
             layers.append(Layer(name=name, times=count, lines=lines, runs="layer", block=block))
+        return layers
+
+    def equations(self) -> Equations:
+        first = Stage(name="embedding", lines=tuple(self.embedding()))
+        encoder = self.encoder()
+        layers = self.layers()
         output = Stage(name="output", lines=tuple(self.output()))
         mtp, module = None, self.model.mtp
         if module is not None:
             lines = tuple(self.mtp(module))
             mtp = Layer(name="mtp", times=module.n, lines=lines, runs="mtp", block=module.block)
         return Equations(
-            embedding=embedding, layers=tuple(layers), output=output, mtp=mtp, symbols=self.symbols.values
+            encoder=encoder, embedding=first, layers=tuple(layers), output=output, mtp=mtp,
+            symbols=self.symbols.values,
         )  # fmt: skip
 
     def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
@@ -158,39 +203,23 @@ class _Model:
 
     # embedding and output
 
-    def widths(self) -> tuple[str, Index]:
-        """The index letter of the token table's columns, and what it runs over."""
+    def width(self) -> Index:
+        """What the token table's columns run over."""
         width = self.model.embedding.width
-        return ("i", self.d) if width == self.d.size else ("ϱ", self.symbols.index("d_embed", width, "channels"))
+        return self.d if width == self.d.size else self.symbols.index("d_embed", width, "channels")
 
     def embedding(self) -> list[Line]:
-        e = self.model.embedding
-        letter, width = self.widths()
-        scope = {letter: width}
-        if e.position == "learned":
-            rows = self.symbols.index("c", self.model.c, "positions")
-            extra = e.rows - self.model.c
-            scope["τ"] = rows if extra == 0 else self.symbols.derived(f"c+{extra}", e.rows, "positions")
-        lines = self.lines("embedding", "embedding", scope)
-        scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
+        e, beside = self.model.embedding, self.beside
+        lines = self.lines("embedding", "embedding", embedding.scope(e, self.c, self.width(), self.symbols))
         whole = 2 if self.model.altup is None and self.model.streams is None else 0  # else kept as one of the streams
-        first = 0 if e.position == "learned" else whole  # with a position added, only the sum is needed again
-        if letter == "i":
-            lines.pointwise(f"x[t,i] = {scale}E[u,i], u = token(t)", saved=first, E=Mark("token", "tokens"))
+        if beside is not None and beside.front is not None:
+            lines.scope |= embedding.front_scope(beside.front, self.d, self.symbols)
+            embedding.frames(lines.under("other"), beside.front, 0 if e.position == "learned" else whole)
+            embedding.positions(lines, e, "x[t,i]", whole)
         else:
-            lines.pointwise("x_E[t,ϱ] = E[u,ϱ], u = token(t)", saved=2, E=Mark("token", "tokens"))
-            lines.sum("x[t,i] = Σ_ϱ x_E[t,ϱ]·W_E[ϱ,i]", None, 0 if scale else first, "other", W_E="projection")
-            if scale:
-                lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=first)
-        if e.position == "learned":
-            row = f"t + {e.offset}" if e.offset else "t"
-            lines.pointwise(f"x[t,i] = x[t,i] + P[τ,i], τ = {row}", saved=whole, P=Mark("position", "positions"))
-        elif e.position == "sinusoidal":
-            position = f"t + {e.offset}" if e.offset else "t"
-            angle = f"({position})/10000^(2·⌊i/2⌋/d)"
-            lines.pointwise(f"x[t,i] = x[t,i] + {{sin({angle}) if i = 2·⌊i/2⌋; cos({angle}) otherwise}}")
-        if e.norm is not None:
-            norm_line(lines.under("norm"), e.norm, "x[t,i]", "x[t,i]", "i", "norm", saved=whole)
+            narrow, tied = e.width != self.d.size, beside is not None and beside.tokens == "shared"
+            embedding.embed(lines, e, narrow, whole, tied)
+        self.distances(lines)
         if self.model.dropout is not None and self.model.dropout.residual:
             drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
@@ -211,6 +240,19 @@ class _Model:
             lines.scope |= self.streams_scope()
             hyper.begin(lines)
         return lines.lines
+
+    def distances(self, lines: Lines) -> None:
+        """What all layers share of learned distances."""
+        mixers = [m for block, _ in self.model.groups() for m in sublayers(block) if isinstance(m, Attention)]
+        for a in mixers:
+            if (a.scores.buckets is not None and a.scores.buckets.shared) or a.scores.disentangled is not None:
+                lines.scope |= attention.scope(a, self.d, self.symbols)
+                shared = lines.under("attention", "")
+                if a.scores.buckets is not None:
+                    relative.bucket_bias(shared, a, a.scores.buckets, attention.head_indices(a)[0])
+                if a.scores.disentangled is not None:
+                    relative.table(shared, a.scores.disentangled)
+                return
 
     def streams_scope(self) -> dict[str, Index]:
         return hyper.scope(self.model.streams, self.symbols) if self.model.streams is not None else {}
@@ -245,35 +287,20 @@ class _Model:
         other.pointwise("x_L[t,ς,p] = (x_L[t,ς,p] + r_L[t,ς,p])/√2", saved=2)
 
     def output(self) -> list[Line]:
-        head = self.model.head
-        letter, width = self.widths()
-        lines = self.lines("", "output", {letter: width})
+        own = self.model.head
+        lines = self.lines("", "output", head.scope(own, self.d, self.width(), self.symbols))
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
             altup.merge(streams)
             lines.lines += streams.lines
-        if head.norm is not None:
-            norm_line(lines.under("norm"), head.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
+        if own.norm is not None:
+            norm_line(lines.under("norm"), own.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
         else:
             lines.pointwise("n[t,i] = x[t,i]")
-        source = "n[t,i]"
-        if letter != "i":
-            lines.sum(f"n_E[t,{letter}] = Σ_i n[t,i]·W_H[i,{letter}]", Wanted(), 2, "other", W_H="head.projection")
-            source = f"n_E[t,{letter}]"
-        bias = plus("b_voc[u]", head.bias)
-        if head.tying:
-            table = Mark("embedding.token", "tokens", "embedding", tied=True)  # the same weight on a second line
-            text = f"logits[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
-            lines.sum(text, Wanted(), saved=4, E=table, b_voc="head.bias")
-        else:
-            text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
-            lines.sum(text, Wanted(), saved=4, W_voc=Mark("head.weight", "logits"), b_voc="head.bias")
-        if head.scale != 1.0:
-            lines.pointwise(f"logits[t,u] = {signed(head.scale)}·logits[t,u]", Wanted())
-        if head.softcap is not None:
-            cap = number(head.softcap)
-            lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", Wanted())
-        lines.pointwise("prob[t,u] = softmax_u(logits[t,u])", Wanted())
+        if own.pooler is not None:
+            head.pooled(lines, own.pooler)
+        if own.vocabulary:
+            head.logits(lines, own, self.width() != self.d)
         return [*self.streams_end(), *lines.lines]
 
     # layers
@@ -354,7 +381,8 @@ class _Model:
     def scope(self, mixer: Mixer) -> dict[str, Index]:
         match mixer:
             case Attention():
-                return attention.scope(mixer, self.d, self.symbols)
+                encoder = self.model.encoder
+                return attention.scope(mixer, self.d, self.symbols, encoder.d if encoder is not None else None)
             case LatentAttention():
                 return latent.scope(mixer, self.d, self.symbols)
             case CompressedAttention():
@@ -484,7 +512,8 @@ class _Parts:
             scope["ϖ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
-        lines = self.model.lines(self.prefixes.next(stem(mixer)), component(mixer), scope)
+        prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")
+        lines = self.model.lines(prefix, component(mixer), scope)
         enter(lines, mixer, given)
         self.model.mixer(lines, mixer)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)

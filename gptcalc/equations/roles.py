@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 Role: TypeAlias = Literal[
     "new",  # the tokens of this pass
     "past",  # all tokens so far, the new ones among them
+    "frames",  # of sound, so many for each token of this pass
     "source",  # the tokens of the other sequence, which an encoder has read
     "entries",  # entries that each stand for several tokens of the past
     "vocabulary",  # the rows of a token table, the logits
@@ -33,7 +34,7 @@ LOOKED_BACK: frozenset[Role] = frozenset({"past", "source", "entries"})
 STACKED: frozenset[Role] = frozenset({"experts", "projections"})
 
 #: the rows of a table that is looked up
-ROWS: frozenset[Role] = frozenset({"vocabulary", "positions"})
+ROWS: frozenset[Role] = frozenset({"vocabulary", "positions", "distances"})
 
 #: along which devices an index is split; kv: like tp, but never finer than one KV head
 Shard: TypeAlias = Literal["tp", "kv", "ep", "vocab"]
@@ -64,6 +65,7 @@ Kind: TypeAlias = Literal[
 Use: TypeAlias = Literal[
     "tokens",  # a table of the tokens' rows
     "positions",
+    "types",  # a table of segments
     "slices",  # the projection to every layer's slice of an embedding
     "logits",  # the output matrix
     "keys",

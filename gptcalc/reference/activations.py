@@ -50,6 +50,8 @@ def activate(function: str, x: Array) -> Array:
             return gelu_tanh(x)
         case "silu":
             return x * sigmoid(x)
+        case "tanh":
+            return np.tanh(x)
         case _:
             raise ValueError(f"no activation {function!r}")
 

@@ -14,6 +14,7 @@ from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved
 from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
+from gptcalc.reference.relative import bucket_bias, disentangled_bias
 from gptcalc.reference.rope import rotate, turned_channels
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -27,12 +28,11 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         return attention_experts(a, x, w, step)
     q = _queries(a, x, w, step)  # (B, T, n_heads, h)
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
-    allowed = (
-        None if a.scores.relative is None else _biased(a, a.scores.relative, k.shape[2], x, w.at("relative"), step)
-    )
+    q = _prepared(a, q, w, step)
+    allowed = _biases(a, q, k, x, w, step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
-    o = attend(a, _prepared(a, q, w, step), k, v, w, step, allowed)  # (B, T, n_heads, c)
+    o = attend(a, q, k, v, w, step, allowed)  # (B, T, n_heads, c)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
@@ -60,11 +60,15 @@ def _out_normed(norm: OutNorm, o: Array, w: Weights) -> Array:
 
 def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Keys (B, g, S, h) and values (B, g, S, c) of all positions that a new token may see, newest last."""
+    if a.source:
+        return _of_the_source(a, w, step)
+    if not a.causal:
+        return new_keys_and_values(a, x, w, step)
     if a.kv is not None:
         held = step.shared[a.kv.from_]
     else:
         k, v = new_keys_and_values(a, x, w, step)
-        key = w.prefix.rstrip(".")
+        key = step.place.rstrip(".")
         held = {"k": step.cache.append(key, "k", k), "v": step.cache.append(key, "v", v)}
         step.cache.keep(key, step.reach(a.window, a.chunk))
     step.shared[a.section] = held
@@ -74,6 +78,17 @@ def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Arr
     if a.qk_norm is not None and a.qk_norm.at_read:
         k = _heads_normed(a.qk_norm, k.swapaxes(1, 2), w.at("k_norm")).swapaxes(1, 2)
     return k, v
+
+
+def _of_the_source(a: Attention, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Keys (B, g, N, h) and values (B, g, N, c) of the encoder's output: made once, then kept."""
+    key = step.place.rstrip(".")
+    if step.source is not None:
+        k, v = new_keys_and_values(a, step.source, w, step)
+        step.cache.put(key, "k", k)
+        step.cache.put(key, "v", v)
+        return k, v
+    return step.cache.held(key, "k"), step.cache.held(key, "v")
 
 
 def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
@@ -143,7 +158,7 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
     if a.position == "alibi":
         bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
         s += bias if a.scores.alibi_scale == 1.0 else bias * a.scores.alibi_scale
-    mask = step.mask(keys, a.window, a.chunk) if allowed is None else allowed
+    mask = mask_of(a, keys, step) if allowed is None else allowed
     if mask is not None:
         s += mask
     sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.scores.sinks else None
@@ -154,6 +169,28 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 
 
+def mask_of(a: Attention, keys: int, step: Step) -> Array | None:
+    """−∞ where a query doesn't see a key, as far as positions decide."""
+    return None if a.source else step.mask(keys, a.window, a.chunk, a.causal)
+
+
+def _biases(a: Attention, q: Array, k: Array, x: Array, w: Weights, step: Step) -> Array | None:
+    """What learned distances add to the scores, with the mask: (B, g, r, T, S), −∞ where a key is not seen."""
+    keys = k.shape[2]
+    if a.scores.relative is not None:
+        return _biased(a, a.scores.relative, keys, x, w.at("relative"), step)
+    if a.scores.buckets is not None:
+        bias = bucket_bias(a, a.scores.buckets, keys, w, step)
+    elif a.scores.disentangled is not None:
+        bias = disentangled_bias(a, a.scores.disentangled, q, k, w, step, x.shape[-1])
+    else:
+        return None
+    mask = mask_of(a, keys, step)
+    if mask is not None:
+        bias = bias + mask
+    return bias.reshape(bias.shape[0], a.n_kv_heads, a.n_heads // a.n_kv_heads, step.new, keys)
+
+
 def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weights, step: Step) -> Array:
     """The learned bias of each query for each key by their distance, −∞ where it sees none: (B, g, r, T, S)."""
     width, extent = relative.d, relative.extent
@@ -161,7 +198,7 @@ def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weight
     if a.scores.temperature is not None:
         states = states * step.temperature(a.scores.temperature)
     by_distance = step.dot(states, w("profiles", width, extent)).swapaxes(1, 2)  # (B, n_heads, T, extent)
-    distance = step.positions[:, None] - np.arange(step.length - keys, step.length, like=step.tokens)  # (T, S)
+    distance = step.distance(keys)  # (T, S)
     place = np.minimum(np.maximum(distance, 0), extent - 1)[None, None]
     bias: Array = np.where(distance < extent, np.take_along_axis(by_distance, place, axis=-1), 0.0).astype(step.dtype)
     mask = step.mask(keys, a.window, a.chunk)

@@ -23,6 +23,10 @@ class Cache:
         self.arrays[key, name] = joined
         return joined
 
+    def held(self, key: str, name: str) -> Array:
+        """What was put or appended."""
+        return self.arrays[key, name]
+
     def recent(self, key: str, new: Array, n: int) -> Array:
         """The n positions before `new` (B, T, C), zeros where there are none, followed by it. The last n stay."""
         old = self.arrays.get((key, "recent"))

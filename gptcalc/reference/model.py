@@ -3,6 +3,7 @@
     model = Model(architecture)                    # seeded random weights; or Model(architecture, store)
     result = model.prefill([5, 23, 7])             # result.logits (1, 3, v), result.hidden: n_layers × (1, 3, d)
     result = model.decode(11)                      # one more token, with what the cache holds
+    result = model.prefill([0], source=[5, 23, 7]) # where there is an encoder, which reads the source
     model.cache.elements, model.tally.total        # numbers held, FLOPs so far
 
 Letters: B sequences, T new tokens, d channels, v rows of the vocabulary.
@@ -23,6 +24,7 @@ from gptcalc.architecture import (
     Attention,
     Block,
     CompressedAttention,
+    Encoder,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -42,13 +44,15 @@ from gptcalc.architecture import (
     stem,
 )
 from gptcalc.errors import InputError
-from gptcalc.reference.activations import activate, sigmoid, softcapped
+from gptcalc.reference.activations import activate, sigmoid
 from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.attention import attention
 from gptcalc.reference.cache import Cache
 from gptcalc.reference.compressed import compressed_attention
 from gptcalc.reference.convolution import convolved
+from gptcalc.reference.embedding import check_positions, embedded, positioned, positions_of_frames
 from gptcalc.reference.experts import experts
+from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import Connection, joined_at_the_end, spread_out
 from gptcalc.reference.latent import latent_attention
 from gptcalc.reference.linear import linear_attention
@@ -65,12 +69,14 @@ from gptcalc.reference.tally import Array, Tally
 class Result:
     """What one call computed."""
 
-    logits: Array  # (B, T, v)
+    logits: Array  # (B, T, v); of a model without logits over the vocabulary its labels, or else its final states
     hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm; with several streams all of them,
     # (n, B, T, d) for AltUp, (B, T, n, d) for hyper-connections
     embedded: Array  # the first block's input, of the same shape; one of the equal streams of hyper-connections
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
+    pooled: Array | None = None  # (B, 1 or T, …): what is read off one token or each
+    encoded: Array | None = None  # (B, N, d): an encoder's output
 
 
 class Model:
@@ -92,15 +98,22 @@ class Model:
         self.cache = Cache()
         self.tally = Tally()
 
-    def prefill(self, tokens: Sequence[int] | Array, **options: bool) -> Result:
-        """A sequence (T,) or a batch (B, T) from nothing; see `extend` for the options."""
+    def prefill(
+        self, tokens: Sequence[int] | Array, *, source: Sequence[int] | Array | None = None, **options: bool
+    ) -> Result:
+        """A sequence (T,) or a batch (B, T) from nothing, and what an encoder reads first: tokens, or frames
+        (B, frames, channels); see `extend` for the options."""
         self.cache = Cache()
-        return self.extend(tokens, **options)
+        return self.extend(tokens, source=source, **options)
 
-    def decode(self, token: int | Sequence[int] | Array, **options: bool) -> Result:
+    def decode(self, token: int | Sequence[int] | Array, *, attention: bool = False, last_only: bool = False) -> Result:
         """One more token, or one for each sequence of the batch (B,)."""
         new = token if hasattr(token, "shape") else np.array(token)
-        return self.extend(new.reshape(-1, 1), **options)  # type: ignore[union-attr]
+        return self.extend(
+            new.reshape(-1, 1),  # type: ignore[union-attr]
+            attention=attention,
+            last_only=last_only,
+        )
 
     def extend(
         self,
@@ -109,22 +122,28 @@ class Model:
         attention: bool = False,
         last_only: bool = False,
         predict: bool = False,
+        source: Sequence[int] | Array | None = None,
     ) -> Result:
         """More tokens, after those in the cache.
 
         attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
         the MTP modules, on these tokens alone.
         """
-        step = Step(self._checked(tokens), self.cache, self.tally, self.architecture.c, self.weights, self.latent)
+        a, new = self.architecture, self._checked(tokens)
+        if (source is not None) != (a.encoder is not None and self.cache.length == 0):
+            raise InputError("source: an encoder's tokens, given once" if a.encoder else "source: there is no encoder")
+        step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent)
         self._prepare(step)
         if attention:
             step.attention = []
+        if a.encoder is not None and source is not None:
+            step.source = self._encode(a.encoder, source, step)
         x = self._embed(step)
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
         altup = self.architecture.altup
         if altup is not None:
             x = spread(altup, x, self.weights.at("altup"), step)  # (n, B, T, d)
-        embedded, hidden = x, []
+        entered, hidden = x, []
         streams = self.architecture.streams
         if streams is not None:
             x = spread_out(x, streams.n)
@@ -137,10 +156,14 @@ class Model:
             x = x[..., step.new - 1 :, :] if streams is None else x[:, step.new - 1 :]
         if altup is not None:
             x = merged(altup, x, self.weights.at("altup"), step)
-        logits, final = self._head(x, step)
+        final = self._final(x, step)
+        summary = self._pooled(final, step)
+        result = self._logits(final, step) if a.head.vocabulary else final
+        if summary is not None and a.head.pooler is not None and a.head.pooler.labels and not a.head.vocabulary:
+            result = summary
         predicted = self._predict(final if streams is None else x, step) if predict else []
         self.cache.length = step.length
-        return Result(logits, hidden, embedded, step.attention, predicted)
+        return Result(result, hidden, entered, step.attention, predicted, summary, step.source)
 
     def _layer(self, block: Block, x: Array, row: Array | None, w: Weights, step: Step) -> Array:
         """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""
@@ -166,6 +189,12 @@ class Model:
 
     def _checked(self, tokens: Sequence[int] | Array) -> Array:
         """Tokens as (B, T), all in the vocabulary and within the table of positions."""
+        array = self._tokens(tokens)
+        check_positions(self.architecture.embedding, self.cache.length + array.shape[1])
+        return array
+
+    def _tokens(self, tokens: Sequence[int] | Array) -> Array:
+        """Tokens as (B, T), all in the vocabulary."""
         array: Array = tokens if hasattr(tokens, "shape") else np.array(tokens)  # type: ignore[assignment]
         if array.ndim == 1:
             array = array.reshape(1, array.shape[0])
@@ -174,31 +203,33 @@ class Model:
         if isinstance(array, np.ndarray) and (array.min() < 0 or array.max() >= self.architecture.v):
             worst = array.min() if array.min() < 0 else array.max()
             raise InputError(f"tokens: {worst} is outside the vocabulary of {self.architecture.v}")
-        e = self.architecture.embedding
-        length = self.cache.length + array.shape[1]
-        if e.position == "learned" and length + e.offset > e.rows:
-            raise InputError(f"tokens: {length} positions, but the table of positions ends at {e.rows - e.offset}")
         return array
 
     # embedding
 
     def _embed(self, step: Step) -> Array:
         """The first block's input: (B, T, d)."""
-        a, e, w = self.architecture, self.architecture.embedding, self.weights.at("embedding")
-        x: Array = np.take(w("token", a.v, e.width), step.tokens, axis=0)  # (B, T, width)
-        if e.width != a.d:
-            x = step.linear(x, w, "projection", a.d)
-        if e.scale != 1.0:
-            x = x * e.scale
-        if e.position == "learned":
-            rows = np.take(w("position", e.rows, a.d), step.positions + e.offset, axis=0)  # (T, d)
-            step.tally.added("embedding.position", x, rows)
-            x = x + rows
-        elif e.position == "sinusoidal":
-            x = x + sinusoids(step.positions + e.offset, a.d).astype(x.dtype)
-        if e.norm is not None:
-            x = normed(x, e.norm, w.at("norm"))
-        return x
+        a, w = self.architecture, self.weights.at("embedding")
+        return embedded(a.embedding, w("token", a.v, a.embedding.width), a.d, w, step)
+
+    def _encode(self, e: Encoder, source: Sequence[int] | Array, step: Step) -> Array:
+        """The encoder's output (B, N, d) for what it reads."""
+        w = self.weights.at("encoder")
+        at = w.at("embedding")
+        if e.front is not None:
+            frames: Array = source if hasattr(source, "shape") else np.array(source)  # type: ignore[assignment]
+            part = Step(frames[:, :: e.front.frames, 0], Cache(), self.tally, e.c, w, self.latent)
+            x = positions_of_frames(e.front, frames.astype(self.weights.dtype), e.d, at, part)
+            x = positioned(e.embedding, x, at, part)
+        else:
+            part = Step(self._tokens(source), Cache(), self.tally, e.c, w, self.latent)
+            table = self.weights.at("embedding") if e.tokens == "shared" else at
+            x = embedded(e.embedding, table("token", e.v, e.embedding.width), e.d, at, part)
+        check_positions(e.embedding, part.length)
+        part.attention = step.attention
+        for number, block in enumerate(e.blocks()):
+            x = BlockRun(w.at(f"layers.{number}"), part).block(block, x)
+        return x if e.norm is None else normed(x, e.norm, w.at("final_norm"))
 
     def _per_layer_slices(self, x: Array, step: Step) -> Array | None:
         """Each layer's slice of the second table, averaged with a projection of the embedding. Where that table is
@@ -216,27 +247,19 @@ class Model:
 
     # head
 
-    def _head(self, x: Array, step: Step) -> tuple[Array, Array]:
-        """Logits (B, T, v) and the normed stream that they come from (B, T, d)."""
+    def _final(self, x: Array, step: Step) -> Array:
+        """The normed stream that the head reads: (B, T, d)."""
         norm = self.architecture.head.norm
         x = self._joined(x, self.weights, step)
-        final = x if norm is None else normed(x, norm, self.weights.at("final_norm"))
-        return self._logits(final, step), final
+        return x if norm is None else normed(x, norm, self.weights.at("final_norm"))
 
     def _logits(self, x: Array, step: Step) -> Array:
-        a, head, w = self.architecture, self.architecture.head, self.weights.at("head")
-        if head.width != a.d:
-            x = step.linear(x, w, "projection", head.width)
-        if head.tying:
-            matrix = self.weights("embedding.token", a.v, head.width).swapaxes(0, 1)
-        else:
-            matrix = w("weight", head.width, a.v)
-        logits = step.dot(x, matrix)
-        if head.bias:
-            logits += w("bias", a.v)
-        if head.scale != 1.0:
-            logits *= head.scale
-        return softcapped(logits, head.softcap)
+        a = self.architecture
+        return logits(a.head, x, a.v, self.weights, self.weights.at("head"), step)
+
+    def _pooled(self, x: Array, step: Step) -> Array | None:
+        pooler = self.architecture.head.pooler
+        return None if pooler is None else pooled(pooler, x, self.weights.at("pooler"), step)
 
     def _joined(self, x: Array, w: Weights, step: Step) -> Array:
         """The one stream (B, T, d) for the final norm."""
@@ -380,7 +403,7 @@ class BlockRun:
         """The weights of the next sublayer, whose name the step takes note of."""
         w = self.named(stem(mixer))
         self.step.place = w.prefix
-        return w
+        return self.step.weights.at("shared").at(mixer.section) if mixer.tied else w
 
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
@@ -407,11 +430,3 @@ def _per_layer(ple: PerLayerEmbedding, x: Array, row: Array, w: Weights, step: S
     w = w.at("ple")
     gate = activate(ple.activation, step.linear(x, w, "gate", ple.d))
     return normed(step.linear(gate * row, w, "out", x.shape[-1]), ple.norm, w.at("post_norm"))
-
-
-def sinusoids(positions: Array, d: int) -> Array:
-    """sin and cos of position / 10000^(2i/d) in channels 2i and 2i + 1 (arXiv:1706.03762): (T, d)."""
-    angle = positions[:, None] * 10000.0 ** -(np.arange(0, d, 2) / d)  # (T, d/2)
-    pairs = np.concatenate([np.sin(angle)[..., None], np.cos(angle)[..., None]], axis=-1)
-    both: Array = pairs.reshape(positions.shape[0], -1)
-    return both[:, :d]

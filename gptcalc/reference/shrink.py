@@ -19,8 +19,12 @@ from gptcalc.architecture import (
     Best,
     Block,
     CompressedAttention,
+    Disentangled,
+    Embedding,
+    Encoder,
     Experts,
     GatedRecurrence,
+    Head,
     LatentAttention,
     LinearAttention,
     LongRope,
@@ -41,6 +45,7 @@ from gptcalc.architecture import (
 CONTEXT = 48
 WINDOW = 3
 CHUNK = 4
+BUCKETS = 8
 BLOCK, BLOCKS = 2, 3  # block-sparse attention: so many keys a block, so many blocks
 
 
@@ -90,14 +95,10 @@ class _Shrinking:
             v=self.vocabulary(o.v),
             c=CONTEXT,
             n_layers=len(blocks),
-            embedding=replace(
-                o.embedding,
-                width=self.width,
-                scale=math.sqrt(self.d) if math.isclose(o.embedding.scale, math.sqrt(o.d)) else o.embedding.scale,
-                rows=CONTEXT + o.embedding.offset if o.embedding.rows else 0,
-            ),
+            embedding=self.embedding(o.embedding, o.d),
             layers=tuple(Repeat(count=1, body=(block,)) for block in blocks),
-            head=replace(o.head, width=self.width),
+            head=self.head(o.head),
+            encoder=self.encoder(o.encoder) if o.encoder is not None else None,
             mtp=mtp,
             per_layer_embedding=ple,
             streams=streams,
@@ -107,13 +108,50 @@ class _Shrinking:
 
     @property
     def d(self) -> int:
-        return self.size("d", self.original.d, least=11)
+        return self.channels(self.original.d)
 
-    @property
-    def width(self) -> int:
+    def channels(self, d: int) -> int:
+        """The width of a stream."""
+        return self.size("d", d, least=11)
+
+    def width(self, width: int, d: int) -> int:
         """The embedding's width: d, unless it is factorised."""
-        original = self.original.embedding.width
-        return self.d if original == self.original.d else self.size("width", original, least=8)
+        return self.channels(d) if width == d else self.size("width", width, least=8)
+
+    def embedding(self, e: Embedding, d: int) -> Embedding:
+        return replace(
+            e,
+            width=self.width(e.width, d),
+            scale=math.sqrt(self.channels(d)) if math.isclose(e.scale, math.sqrt(d)) else e.scale,
+            rows=CONTEXT + e.offset if e.rows else 0,
+        )
+
+    def head(self, head: Head) -> Head:
+        d, pooler = self.original.d, head.pooler
+        if pooler is not None:
+            dense = pooler.dense
+            if dense is not None:
+                own = self.d if dense.d == d else self.size("pooler.d", dense.d, least=5)
+                dense = replace(dense, d=own)
+            pooler = replace(pooler, dense=dense, labels=min(pooler.labels, 3))
+        width = self.width(head.width, d)
+        return replace(head, width=width, dense=head.dense and replace(head.dense, d=width), pooler=pooler)
+
+    def encoder(self, e: Encoder) -> Encoder:
+        blocks = [self.block(block) for block, _ in e.groups()]
+        front = e.front
+        if front is not None:
+            front = replace(front, channels=self.size("n_mels", front.channels, least=4))
+        return replace(
+            e,
+            d=self.channels(e.d),
+            v=self.vocabulary(e.v),
+            c=CONTEXT,
+            n_layers=len(blocks),
+            embedding=self.embedding(e.embedding, e.d),
+            front=front,
+            layers=tuple(Repeat(count=1, body=(block,)) for block in blocks),
+        )
 
     def vocabulary(self, original: int) -> int:
         return self.size("v", original, least=61)
@@ -207,10 +245,16 @@ class _Shrinking:
                 temperature=scores.temperature and replace(scores.temperature, floor=3.0),
                 log_length=scores.log_length and WINDOW,
                 relative=relative,
+                buckets=scores.buckets and replace(scores.buckets, n=BUCKETS, max_distance=BUCKETS),
+                disentangled=scores.disentangled and self.disentangled(scores.disentangled),
             ),
             experts=experts,
             index=index,
         )
+
+    def disentangled(self, p: Disentangled) -> Disentangled:
+        span = self.size("span", p.span, least=6)
+        return replace(p, span=span, max_distance=p.max_distance and 2 * span)
 
     def rope(self, rope: Rope, width: int) -> Rope:
         """The same rotation of a narrower head; partial stays partial."""

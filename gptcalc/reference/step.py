@@ -20,8 +20,16 @@ class Step:
     """T new tokens at positions start … start + T − 1, after those that the cache holds."""
 
     def __init__(
-        self, tokens: Array, cache: Cache, tally: Tally, context: int, weights: Weights, form: LatentForm
+        self,
+        tokens: Array,
+        cache: Cache,
+        tally: Tally,
+        context: int,
+        weights: Weights,
+        form: LatentForm,
+        source: Array | None = None,
     ) -> None:
+        """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet."""
         self.cache = cache
         self.tally = tally
         self.context = context
@@ -33,6 +41,8 @@ class Step:
         self.tokens = tokens  # (B, T)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
+        self.weights = weights
+        self.source = source  # (B, N, d of the encoder)
         self.frequencies: Array | None = None  # learned factors of the rotation's frequencies
         self.sums: int | None = None  # where residuals are averaged: how many summands the stream has
         self.layer, self.n_layers = 0, 1  # the number of the layer that runs, and of all
@@ -41,7 +51,7 @@ class Step:
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.choice: Array | None = None  # the last indexer's choice of keys
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
-        self._masks: dict[tuple[int, int | None, int | None], Array] = {}
+        self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}
 
     def dot(self, a: Array, b: Array, kind: Kind = "weights") -> Array:
         return self.tally.dot(a, b, kind, self.memory.latest if kind == "weights" else f"{self.place}{kind}")
@@ -101,26 +111,34 @@ class Step:
             return self.start % chunk + self.new
         return self.length if window is None else min(window - 1 + self.new, self.length)
 
-    def mask(self, keys: int, window: int | None, chunk: int | None) -> Array | None:
+    def mask(self, keys: int, window: int | None, chunk: int | None, causal: bool = True) -> Array | None:
         """0 where query t may see key s, else −∞: (T, S) for the newest S positions; None where all may be seen."""
-        if self.new == 1:
+        if (causal and self.new == 1) or (not causal and window is None):
             return None
-        if (keys, window, chunk) not in self._masks:
-            q = self.positions[:, None]
-            k = np.arange(self.length - keys, self.length, like=self.tokens)[None, :]
-            visible = k <= q
-            if window is not None:
-                visible &= k > q - window
+        if (keys, window, chunk, causal) not in self._masks:
+            visible = self.visible(self.distance(keys), window, causal)
             if chunk is not None:
-                visible &= k // chunk == q // chunk
+                k = np.arange(self.length - keys, self.length, like=self.tokens)[None, :]
+                visible &= k // chunk == self.positions[:, None] // chunk
             mask: Array = np.where(visible, 0.0, -math.inf).astype(self.dtype)
-            self._masks[keys, window, chunk] = mask
-        return self._masks[keys, window, chunk]
+            self._masks[keys, window, chunk, causal] = mask
+        return self._masks[keys, window, chunk, causal]
+
+    @staticmethod
+    def visible(distance: Array, window: int | None, causal: bool) -> Array:
+        """Which keys a query sees that lie so far before it, or behind it where that is negative."""
+        seen: Array = distance >= 0 if causal else distance > -(window or 0)
+        return seen if window is None else seen & (distance < window)
+
+    def distance(self, keys: int) -> Array:
+        """How far each of the newest keys lies before each query, (T, S)."""
+        k = np.arange(self.length - keys, self.length, like=self.tokens)
+        far: Array = self.positions[:, None] - k[None, :]
+        return far
 
     def alibi(self, n_heads: int, keys: int) -> Array:
         """Attention with linear biases (arXiv:2108.12409): −slope · distance, (n_heads, 1 or T, S)."""
-        k = np.arange(self.length - keys, self.length, like=self.tokens)
-        distance = self.positions[:, None] - k[None, :]  # (T, S)
+        distance = self.distance(keys)
         slopes = np.array(alibi_slopes(n_heads))[:, None, None]
         bias: Array = (distance * -slopes).astype(self.dtype)
         return bias

@@ -25,6 +25,10 @@ Shape = tuple[int, ...]
 SPREAD = 2_654_435_761
 
 
+#: tables whose rows are looked up: no matrix sums over their first index
+ROWS = ("embedding.token", "embedding.position", "embedding.types", "ple.token", "relative.table")
+
+
 class Store(Protocol):
     """Anything that gives the array of a key, in the layout (inputs..., outputs...)."""
 
@@ -50,8 +54,8 @@ class RandomStore:
     def get(self, key: str, shape: Shape) -> Array:
         random = np.random.Generator(np.random.PCG64([self.seed, zlib.crc32(key.encode())]))
         noise = random.standard_normal(shape, dtype=np.float32)
-        if key.startswith(("embedding.token", "embedding.position", "ple.token")):
-            return noise  # rows, not a matrix that sums over its first index
+        if key.removeprefix("encoder.").startswith(ROWS):
+            return noise
         if _is_vector(key, shape):
             noise *= np.float32(0.2)
             if "norm.weight" in key or key.endswith(("_scale", "layer_scalar")):
@@ -137,13 +141,23 @@ class Weights:
 
         The table is no weight: a checkpoint has it, any other store stands for k neighbours at the token's place.
         """
-        find = getattr(self.store, "buffer", None)
-        table = find(self.prefix + name) if find is not None else None
+        table = self.fixed(name)
         if table is not None:
             return np.take(table, tokens, axis=0)
         place = tokens[..., None] * SPREAD + np.arange(k)
         listed: Array = place - place // n * n
         return listed
+
+    def fixed(self, name: str) -> Array | None:
+        """A buffer that a checkpoint has and that is no weight; None where there is none."""
+        find = getattr(self.store, "buffer", None)
+        found: Array | None = find(self.prefix + name) if find is not None else None
+        return found
+
+    @property
+    def root(self) -> Weights:
+        """All weights, without a prefix."""
+        return Weights(self.store, self.dtype, "", self.memory)
 
     @property
     def touched(self) -> int:

@@ -44,7 +44,10 @@ class Facts:
         return counted(self.architecture, self.how.to(FlopsRun))
 
     @cached_property
-    def decode(self) -> Flops:
+    def decode(self) -> Flops | None:
+        """None where all tokens are seen at once, so that none comes later."""
+        if self.architecture.sees_all:
+            return None
         return counted(self.architecture, self.how.to(FlopsRun, phase="decode"))
 
     @cached_property
@@ -131,7 +134,7 @@ FIGURES: dict[str, Figure] = {
     "max_batch": Figure("largest batch", "number", lambda f: f.max_batch),
     "max_context": Figure("longest context", "number", lambda f: f.max_context),
     "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total),
-    "decode_flops": Figure("decode step", "flops", lambda f: f.decode.total),
+    "decode_flops": Figure("decode step", "flops", lambda f: f.decode and f.decode.total),
 }
 
 

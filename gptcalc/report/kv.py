@@ -16,6 +16,8 @@ GROUPS = (
 
 def view(found: KVCache) -> View:
     """Figures, the groups of layers, the formula."""
+    if not found.groups:
+        return View([figures(found), "no cache: every token is seen at once, so none comes later"], figures(found))
     groups = Table(
         GROUPS,
         [(g.name, g.layers, g.kind, g.cached_tokens, g.elements_per_token, g.bytes, g.bytes) for g in found.groups],
@@ -27,11 +29,13 @@ def view(found: KVCache) -> View:
 def figures(found: KVCache) -> Table:
     sequences = units.sequences(found.batch)
     title = f"{found.model}: {found.kv_dtype} cache of {sequences} of {units.grouped(found.context)} tokens"
+    if found.source is not None:
+        title += f" and {units.grouped(found.source)} of the source"
     if found.engine != "ideal":
         title += f", as {found.engine} sets it aside"
     rows = [("in all", found.bytes), ("a further token of one sequence adds", found.bytes_per_token)]
     if found.state_bytes:
-        rows.append(("constant state, in the sum above", found.state_bytes))
+        rows.append(("constant, in the sum above", found.state_bytes))
     if found.full_bytes != found.bytes:
         rows.append(("if every layer kept the whole length", found.full_bytes))
     return Table(FIGURES, rows, title=title, heading=False)

@@ -92,7 +92,15 @@ def _one_in_parts(files: list[Path]) -> bool:
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 #: words in front of a text model's names, where it stands alone or inside a larger model
-PREFIXES = ("model.", "transformer.", "", "language_model.model.", "model.language_model.", "language_model.")
+PREFIXES = (
+    "model.", "transformer.", "", "language_model.model.", "model.language_model.", "language_model.", "bert.",
+    "roberta.", "distilbert.", "electra.", "albert.", "mpnet.", "deberta.", "nomic_bert.", "new.", "gte.",
+)  # fmt: skip
+
+
+def in_tensorflow(name: str) -> str:
+    """What TensorFlow called a layer norm's weight and bias; BERT's checkpoints do."""
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
 
 Found = TypeVar("Found")
@@ -102,8 +110,9 @@ def located(name: str, found: Mapping[str, Found]) -> str | None:
     """The name that a tensor has in a checkpoint, with other words in front of it if need be."""
     if name in found:
         return name
-    bare = name.removeprefix("model.").removeprefix("transformer.")
-    return next((prefix + bare for prefix in PREFIXES if prefix + bare in found), None)
+    bare = next((name.removeprefix(prefix) for prefix in PREFIXES if prefix and name.startswith(prefix)), name)
+    names = (prefix + bare for prefix in PREFIXES)
+    return next((name for at in names for name in (at, in_tensorflow(at)) if name in found), None)
 
 
 class Checkpoint:

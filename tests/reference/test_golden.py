@@ -7,7 +7,7 @@ import pytest
 
 from gptcalc.reference.model import Model
 from gptcalc.sources.header import is_buffer
-from tests.golden_models import NAMES, distances, golden
+from tests.golden_models import NAMES, distances, golden, source, tokens_of
 
 #: recurrences that transformers runs in float32 even where the model is in float64
 IN_FLOAT32 = {"qwen3_next_hybrid": 5e-5, "lara_mini": 4e-5}
@@ -26,6 +26,6 @@ def test_the_witness_equals_transformers(name: str, dtype: type[np.floating], wi
 def test_every_tensor_of_the_checkpoint_is_read(name: str) -> None:
     architecture, checkpoint, truth = golden(name)
     checkpoint.read.clear()
-    Model(architecture, checkpoint).prefill(truth["input_ids"])
+    Model(architecture, checkpoint).prefill(tokens_of(truth), source=source(truth))
     learned = {tensor.name for tensor in checkpoint.header.tensors if not is_buffer(tensor)}
     assert learned - checkpoint.read <= {"lm_head.weight"}  # a tied head may be stored as well

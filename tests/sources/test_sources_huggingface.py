@@ -114,6 +114,7 @@ NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), MIXTURE),
+    "t5gemma": {"encoder": {}, "decoder": {}},
     **{name: {"head_dim": 128} for name in ("glm4_moe", "glm4v_moe_text", "qwen3_omni_moe_text")},
     "chatglm": {
         "hidden_size": 64,
@@ -176,7 +177,7 @@ def test_every_weight_of_every_type_has_a_tensor_name(model_type: str) -> None:
         ({"rope_scaling": {"type": "linear"}}, "rope_scaling.factor: expected a positive number, found null"),
         ({"rope_scaling": {"type": "linear", "factor": 2, "twist": 3}}, "rope_scaling.twist: not understood"),
         ({"rope_scaling": 4}, "rope_scaling: expected an object, found 4"),
-        ({"is_encoder_decoder": True}, "not a decoder-only model"),
+        ({"is_encoder_decoder": True}, "is_encoder_decoder: only false is understood, found true"),
         ({"attention_bias": "yes"}, "attention_bias: expected true or false, found 'yes'"),
     ],
 )
@@ -262,7 +263,7 @@ def test_a_missing_type_is_that_of_the_class() -> None:
     assert reading.notes == ("model_type is missing; read as 'llama', the type of LlamaForCausalLM",)
 
 
-@pytest.mark.parametrize(("model_type", "why"), [("rwkv", "recurrent"), ("bert", "decoder-only"), ("t5", "decoder")])
+@pytest.mark.parametrize(("model_type", "why"), [("rwkv", "recurrent"), ("longformer", "encoder")])
 def test_what_is_not_read_says_why(model_type: str, why: str) -> None:
     assert why in refusal({"model_type": model_type})
 

@@ -28,7 +28,7 @@ class CacheGroup(Struct, frozen=True):
     state_elements: int = 0  # of one sequence, whatever its length
 
 
-class KVCache(Struct, frozen=True):
+class KVCache(Struct, frozen=True, omit_defaults=True):
     """The keys of `gptcalc kv --json`."""
 
     model: str
@@ -44,6 +44,7 @@ class KVCache(Struct, frozen=True):
     full_bytes: int
     formula: str
     groups: tuple[CacheGroup, ...]
+    source: int | None = None  # tokens that the encoder reads
 
 
 class Types(NamedTuple):
@@ -119,7 +120,9 @@ def kind_of(line: Line) -> tuple[Kind, int | None]:
 def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
     length, batch, engine = how.length(architecture), how.batch, how.engine
-    found = pools(equations(architecture, cache=how.mla_cache), types(how.kv_dtype, how.state_dtype))
+    source = how.source_length(architecture)
+    kept = types(how.kv_dtype, how.state_dtype)
+    found = pools(equations(architecture, cache=how.mla_cache), kept, source=source)
     parts = held(engine, found, length, how.prefill_chunk)
     growing = [pool for pool in found if pool.grows]
     return KVCache(
@@ -136,6 +139,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, how.prefill_chunk)),
         formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
         groups=tuple(_group(part, batch) for part in parts),
+        source=source or None,
     )
 
 

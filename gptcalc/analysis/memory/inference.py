@@ -30,6 +30,7 @@ class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
     def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
+        how.check_phase(architecture, how.phase)
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)
@@ -44,7 +45,7 @@ class Inference:
 
     def _stage(self, number: int) -> Stage:
         counts = self._counts(number)
-        kept = pools(self.model, self.kept, self.parallel, counts)
+        kept = pools(self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture))
         live = [m for stage in self.model.main if counts.get(stage.name) for m in moments(stage, self.parallel)]
         return Stage(sum(share.row.total for share in self.shares[number]), kept, widest(live))
 
@@ -57,7 +58,7 @@ class Inference:
             counts[self.model.embedding.name] = 1
         if number == self.parallel.pp - 1:
             counts[self.model.output.name] = 1
-        return counts
+        return counts | {stage.name: stage.times for stage in self.model.encoder}
 
     def in_format(self, dtype: str) -> Inference:
         """The same run with weights of another type."""
@@ -88,9 +89,10 @@ class Inference:
         chunk = chunk_of(self.how.engine, self.how.prefill_chunk)
         if chunk is not None and self.how.phase == "prefill":
             tokens = min(tokens, chunk)
+        source = 0 if self.how.phase == "decode" else sequences * self.how.source_length(self.architecture)
         wanted = tokens if self.how.logits == "all" else min(sequences, tokens)
         for moment in self.stages[number].moments:
-            size = moment.bytes(tokens, past, wanted, self.width)
+            size = moment.bytes(tokens, past, wanted, self.width, source)
             if size > found[1]:
                 found = moment, size
         return found

@@ -16,8 +16,8 @@ from gptcalc.dtypes import FP32
 from gptcalc.equations import Line, Reference, Stage, Wanted
 from gptcalc.equations.roles import LOOKED_BACK
 
-#: elements per new token, per token of the past, per wanted position, and whatever the length
-Size: TypeAlias = tuple[int, int, int, int]
+#: elements per new token, per token of the past, per wanted position, whatever the length, and per token of the source
+Size: TypeAlias = tuple[int, int, int, int, int]
 
 
 ALONE = Layout()
@@ -32,14 +32,16 @@ class Moment(NamedTuple):
     past: int  # for each token of the context: keys and values made anew from latents
     logits: int  # for each position whose logits are wanted
     once: int = 0  # whatever the length: what is made of weights alone
+    source: int = 0  # for each token that an encoder reads
 
-    def bytes(self, tokens: int, past: int, wanted: int, width: int) -> int:
+    def bytes(self, tokens: int, past: int, wanted: int, width: int, source: int = 0) -> int:
         """`width` bytes an element; logits are fp32."""
-        return width * (self.token * tokens + self.past * past + self.once) + FP32.block_bytes * self.logits * wanted
+        elements = self.token * tokens + self.past * past + self.once + self.source * source
+        return width * elements + FP32.block_bytes * self.logits * wanted
 
 
 NOTHING = Moment("", "", 0, 0, 0)
-NO_SIZE: Size = (0, 0, 0, 0)
+NO_SIZE: Size = (0, 0, 0, 0, 0)
 
 
 class _Value:
@@ -66,7 +68,7 @@ def moments(stage: Stage, parallel: Layout = ALONE) -> list[Moment]:
         found.append(Moment(stage.name, line.text, *(n - min(a, b) for n, a, b in zip(held, room, new, strict=True))))
         for value in dying[at]:
             held = [a - b for a, b in zip(held, value.size, strict=True)]
-    return found
+    return [m._replace(token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
 
 
 def _lives(lines: list[Line], parallel: Layout) -> tuple[list[Size], list[list[_Value]]]:
@@ -111,16 +113,18 @@ def _size(line: Line, reference: Reference, over_past: set[str], parallel: Layou
         return NO_SIZE
     n = share(line, reference, parallel).each
     if isinstance(line.condition, Wanted):
-        return 0, 0, n, 0
+        return 0, 0, n, 0, 0
     if reference.name in over_past:
-        return 0, n, 0, 0
+        return 0, n, 0, 0, 0
+    if any(index.role == "source" for index in line.indices(reference)):
+        return 0, 0, 0, 0, n
     sequence = [index for index in line.indices(reference) if index.role == "new" or index.role in LOOKED_BACK]
     if not sequence:
-        return 0, 0, 0, n
+        return 0, 0, 0, n, 0
     for index in sequence:
         if index.role == "entries":  # each token's share
             n = -(-n // index.every)
-    return n, 0, 0, 0
+    return n, 0, 0, 0, 0
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

@@ -24,7 +24,10 @@ from gptcalc.conventions import Kernel, Recompute
 from gptcalc.dtypes import BF16
 from gptcalc.equations import Chosen, Equations, Line, Reference, Stage
 from gptcalc.equations.language import STREAM
-from gptcalc.equations.roles import LOOKED_BACK, STACKED
+from gptcalc.equations.roles import LOOKED_BACK, STACKED, Role
+
+#: what a sequence looks back on of its own
+OWN_PAST = LOOKED_BACK - {"source"}
 
 
 class Work(NamedTuple):
@@ -36,10 +39,21 @@ class Work(NamedTuple):
     attention: Kernel = "flash"
     parallel: Layout = Layout()
     sequence_parallel: bool = False
+    source: int = 0  # tokens that an encoder reads
 
     @property
-    def tokens(self) -> int:
-        return self.sequences * self.context
+    def of_encoder(self) -> Work:
+        """The encoder's part: its tokens are the source's."""
+        return self._replace(context=self.source)
+
+    def times(self, roles: set[Role]) -> int:
+        """How many there are of what is indexed by these roles, over all sequences."""
+        n = self.sequences
+        if "new" in roles or "past" in roles or "entries" in roles:
+            n *= self.context
+        if "new" in roles and not roles.isdisjoint(OWN_PAST):
+            n *= self.context
+        return n * self.source if "source" in roles else n
 
 
 class Kept(NamedTuple):
@@ -108,7 +122,7 @@ def saved_bytes(line: Line, work: Work) -> int:
 def elements(line: Line, what: Reference, work: Work) -> int:
     """How many elements of a symbol, as this line indexes it, one device holds."""
     held = share(line, what, work.parallel)
-    tokens = work.tokens * (work.context if line.is_of_pairs(what) else 1)
+    tokens = work.times(line.roles(what))
     for index in line.indices(what):
         if index.role == "entries":
             tokens //= index.every
@@ -137,4 +151,6 @@ def narrow_bytes(stage: Stage, work: Work, adapted: LoRA) -> Iterator[int]:
             weight = line.weights.get(factor.name)
             if weight is not None and is_adapted(weight, adapted):
                 copies = tuple(letter for letter in factor.indices if line.scope[letter].role in STACKED)
+                left = line.statement.left.indices
+                copies += tuple(letter for letter in left if line.scope[letter].role in ("new", "source"))
                 yield work.width * adapted.rank * elements(line, Reference("", copies), work)

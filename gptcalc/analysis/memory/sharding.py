@@ -72,6 +72,9 @@ def layout(architecture: Architecture, how: InferenceRun | TrainingRun) -> Layou
     if pp > architecture.n_layers:
         raise InputError(f"--pp {pp}: {architecture.name} has {architecture.n_layers} layers, each stage needs one",
                          kind="usage")  # fmt: skip
+    if pp > 1 and architecture.encoder is not None:
+        raise InputError(f"--pp {pp}: how an encoder and a decoder share pipeline stages is not defined here",
+                         "--tp divides both", "unsupported")  # fmt: skip
     if (tp * ranks) % ep:
         raise InputError(f"--ep {ep}: does not divide the {tp * ranks} ranks of --tp {tp} and --dp {ranks}",
                          f"give --dp {ep // gcd(ep, tp)}", "usage")  # fmt: skip

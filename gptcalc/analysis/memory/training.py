@@ -20,7 +20,7 @@ from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, 
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import TrainingRun, keywords
 from gptcalc.dtypes import BF16, FP32
-from gptcalc.equations import equations
+from gptcalc.equations import Layer, equations
 from gptcalc.errors import InputError
 
 
@@ -126,7 +126,9 @@ class Training:
 
     def work(self, batch: int | None, context: int) -> Work:
         width = (FP32 if self.dtype == FP32.name else BF16).block_bytes
-        return Work(self.micro(batch), context, width, self.how.attention, self.parallel, self.how.sequence_parallel)
+        source = self.how.source_length(self.architecture)
+        split = self.how.sequence_parallel
+        return Work(self.micro(batch), context, width, self.how.attention, self.parallel, split, source)
 
     def activations(self, number: int, batch: int | None, context: int) -> dict[str, int]:
         """A pipeline stage's activations, by what they are."""
@@ -145,9 +147,19 @@ class Training:
         }
         if number == 0:
             parts["embedding"] = flying * embedding_kept(self.model, work).total
+            if self.model.encoder:
+                parts["encoder"] = flying * self._encoder_kept(work.of_encoder)
         if number == self.parallel.pp - 1:
             parts["output"] = flying * output_kept(self.model, work).total
         return parts
+
+    def _encoder_kept(self, work: Work) -> int:
+        """The activations of an encoder beside the decoder."""
+        total = 0
+        for stage in self.model.encoder:
+            one = kept(stage, work, self.adapted)
+            total += stage.times * (one.after(self.how.recompute) if isinstance(stage, Layer) else one).total
+        return total
 
     # one device
 

@@ -66,6 +66,7 @@ class Weights:
         self.of_block = {stage.block: [e for e in entries if e.stage is stage] for stage in self.model.layers}
         self.embedding = [e for e in entries if e.stage is self.model.embedding]
         self.output = [e for e in entries if e.stage is self.model.output]
+        self.encoder = [e for e in entries if e.stage.runs == "encoder"]
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         self._set_format(dtype)
 
@@ -104,7 +105,7 @@ class Weights:
         start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
         shares = []
         if number == 0:
-            shares += [self.share(entry, 1) for entry in self.embedding]
+            shares += [self.share(entry, entry.copies) for entry in (*self.encoder, *self.embedding)]
         shares += self.layers(start, stop)
         if number == last:
             shares += [self.share(entry, 1) for entry in self.output]
@@ -119,7 +120,7 @@ class Weights:
             for entry in self.of_block[block]:
                 types = placed.get((block, entry.tensor.weight.key))
                 if types is None:
-                    yield self.share(entry, times)
+                    yield self.share(entry, 1 if entry.tensor.weight.shared else times)
                 else:
                     for (i, n), count in types.items():
                         yield self.share(entry, count, i, n)

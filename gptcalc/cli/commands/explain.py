@@ -13,13 +13,13 @@ def command(
     settings: Set = [],  # noqa: B006
 ) -> Answer:
     """The sums, with indices and ranges: every equation of the forward pass, and what it costs."""
-    from gptcalc.equations import Workload, equations
+    from gptcalc.equations import equations, workload
     from gptcalc.report.explain import explanation
     from gptcalc.sources import load
 
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
-    work = Workload(how.length(loaded.architecture), how.phase, how.pairs, how.logits)
+    work = workload(loaded.architecture, how)
     lines = equations(loaded.architecture, how.form, how.mla_cache)
     found = explanation(loaded.architecture.name, lines, work)
     return Answer(found, show("explain", found), warnings)

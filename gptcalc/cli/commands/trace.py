@@ -15,6 +15,7 @@ from gptcalc.conventions import Run
 from gptcalc.errors import InputError, printable
 
 if TYPE_CHECKING:
+    from gptcalc.architecture import Architecture
     from gptcalc.sources import Model as Loaded
     from gptcalc.sources.checkpoint import Checkpoint
 
@@ -25,6 +26,10 @@ def command(
     settings: Set = [],  # noqa: B006
     tokens: Annotated[
         str | None, typer.Option("--tokens", metavar="N,N…", help="Token ids: run for real, on these.")
+    ] = None,
+    decoder_tokens: Annotated[
+        str | None,
+        typer.Option("--decoder-tokens", metavar="N,N…", help="Of an encoder-decoder: what its decoder reads."),
     ] = None,
     decode: Annotated[
         int, typer.Option("--decode", metavar="N", help="The last N tokens go one by one through the cache.")
@@ -52,19 +57,22 @@ def command(
     loaded = load(model, settings)
     if decode < 0:
         raise InputError(f"--decode {decode}: expected a whole number from 0", kind="usage")
-    if tokens is None:
+    if tokens is None and decoder_tokens is None:
         for option, given in (("--generate", generate), ("--save", save), ("--attention", attention or None)):
             if given is not None:
                 raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
         warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
-        found = trace.shapes(loaded.architecture, how.length(loaded.architecture), decode)
+        length, source = how.length(loaded.architecture), how.source_length(loaded.architecture)
+        found = trace.shapes(loaded.architecture, length, decode, source)
         return Answer(found, show("trace", found), warnings)
-    if how.context is not None:
-        raise InputError("--context goes without --tokens: the tokens are the context", kind="usage")
+    for name in ("context", "source"):
+        if getattr(how, name) is not None:
+            raise InputError(f"--{name} goes without --tokens: the tokens are the {name}", kind="usage")
+    read, new = _sequences(loaded.architecture, tokens, decoder_tokens)
     with bar(generate or 0) as step:
         made = trace.run(
-            loaded.architecture, _weights(model, loaded), _ids(tokens),
-            decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
+            loaded.architecture, _weights(model, loaded), new,
+            source=read, decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
             progress=lambda token: step(f"token {token}"),
         )  # fmt: skip
     if save is not None:
@@ -72,13 +80,31 @@ def command(
     return Answer(made.trace, show("trace", made.trace), loaded.notes)
 
 
-def _ids(text: str) -> list[int]:
+def _sequences(a: Architecture, tokens: str | None, second: str | None) -> tuple[list[int] | None, list[int]]:
+    """What an encoder reads, and what the layers read."""
+    encoder = a.encoder
+    if encoder is None:
+        if second is not None or tokens is None:
+            raise InputError(f"--decoder-tokens: {a.name} has no encoder beside its layers", "give --tokens", "usage")
+        return None, _ids(tokens)
+    if second is None:
+        raise InputError(f"--decoder-tokens is missing: {a.name} reads one sequence and writes another", kind="usage")
+    if encoder.front is not None and tokens is not None:
+        raise InputError(
+            f"--tokens: the encoder of {a.name} reads frames of sound, here noise", "leave it out", "usage"
+        )
+    if encoder.front is None and tokens is None:
+        raise InputError(f"--tokens is missing: what the encoder of {a.name} reads", kind="usage")
+    return None if tokens is None else _ids(tokens), _ids(second, "--decoder-tokens")
+
+
+def _ids(text: str, option: str = "--tokens") -> list[int]:
     words = text.replace(" ", ",").split(",")
     try:
         return [int(word) for word in words if word]
     except ValueError:
         wrong = next(word for word in words if word and not word.lstrip("-").isdecimal())
-        raise InputError(f"--tokens: {printable(wrong)!r} is not a token's number", "such as 5,23,7", "usage") from None
+        raise InputError(f"{option}: {printable(wrong)!r} is not a token's number", "such as 5,23,7", "usage") from None
 
 
 def _weights(reference: str, loaded: Loaded) -> Checkpoint | None:

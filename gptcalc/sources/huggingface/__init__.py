@@ -10,8 +10,9 @@ from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import READERS
+from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, class_of, purpose
 from gptcalc.sources.huggingface.minimal import minimal
-from gptcalc.sources.huggingface.reader import Fields, shown
+from gptcalc.sources.huggingface.reader import Fields, Reader, shown
 from gptcalc.sources.huggingface.tensors import TensorNames
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 
@@ -55,7 +56,7 @@ def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
     values, place, notes = text_model(config)
     model_type, inferred = type_of(values)
-    reader = READERS[model_type]
+    reader = of_class(READERS[model_type], values, model_type)
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = reader.fill(fields)
     try:
@@ -65,6 +66,25 @@ def read(config: Mapping[str, Any]) -> Reading:
     return Reading(
         document, architecture, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type
     )
+
+
+def of_class(reader: Reader, values: Mapping[str, Any], model_type: str) -> Reader:
+    """The reader for the class that a config names: what is on the last layer is that class's."""
+    classes = DECODERS if reader.classes is None else reader.classes
+    name = class_of(values.get("architectures"))
+    if name is None:
+        return reader.of_class(classes.get("", {}))
+    found = purpose(name, classes)
+    stranger = found == "Model" and plain(name) != plain(model_type) + "model"
+    if found is None or stranger:
+        why = f"{printable(name)} is not a class whose head is known for model_type {model_type!r}"
+        raise InputError(f"architectures: {why}", f"known ends are {', '.join(filter(None, classes))}", "unsupported")
+    return reader.of_class(classes[found])
+
+
+def plain(name: str) -> str:
+    """A name's letters and digits alone."""
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 #: what a config is expected to say itself: a note tells where its class decided
@@ -127,8 +147,8 @@ def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
         return found, [f"model_type is missing; read as {found!r}, the type of {values['architectures'][0]}"]
     if not isinstance(given, str):
         raise InputError(f"model_type: expected a string, found {shown(given)}")
-    if given in UNSUPPORTED or values.get("is_encoder_decoder") is True:
-        why = UNSUPPORTED.get(given, "not a decoder-only model")
+    if given in UNSUPPORTED:
+        why = UNSUPPORTED[given]
         raise InputError(f"model_type {printable(given)!r}: {why}", kind="unsupported")
     if given not in READERS:
         raise InputError(f"model_type {printable(given)!r} is not known", did_you_mean(given, READERS), "unsupported")
@@ -165,4 +185,4 @@ def tensor_names(model_type: str, architecture: Architecture) -> TensorNames:
     """How checkpoints of this model_type name and lay out an architecture's weights."""
     if model_type not in READERS:
         raise InputError(f"no tensor names are known for model_type {printable(model_type)!r}", kind="unsupported")
-    return TensorNames(READERS[model_type].names, architecture)
+    return TensorNames({**DECODER_NAMES, **READERS[model_type].names}, architecture)

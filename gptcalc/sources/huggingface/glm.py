@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V32, FIRST_DENSE, LATENT, ROUTED, index
 from gptcalc.sources.huggingface.experts import SPARSE, modules
+from gptcalc.sources.huggingface.heads import DECODERS
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
 from gptcalc.sources.huggingface.reader import (
@@ -116,6 +117,7 @@ CHATGLM = Reader(
         "prefix_projection": False,
     },
     irrelevant=frozenset({"pre_seq_len", "hidden_act"}),
+    classes={**DECODERS, "Model": {}},  # its language model is called ChatGLMModel
     names={
         "embedding.token": "transformer.embedding.word_embeddings",
         **in_layers(

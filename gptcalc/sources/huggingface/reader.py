@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeAlias
 
 from gptcalc.document import KINDS
 from gptcalc.document.keys import DEFAULT_LAYERS
@@ -284,6 +284,10 @@ SEARCHED = "searched"
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+#: what a class's purpose (the end of its name, such as ForMaskedLM) changes in a document; None takes a key away
+Classes: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
 @dataclass(frozen=True)
 class Reader:
     """How the config.json files of one model_type are read, and what their tensors are called.
@@ -295,6 +299,8 @@ class Reader:
     irrelevant: fields beyond the common ones that change neither the architecture nor a count, or that say again what
         a field says that was read.
     nested: objects inside the config whose fields are written with a dot: attn_config.kv_n_heads.
+    classes: what stands on the last layer, by what the class named in `architectures` is for; None: a language model's.
+    aside: templates that the class has no use for, whose fields are known all the same.
     """
 
     document: Mapping[str, Any]
@@ -304,6 +310,13 @@ class Reader:
     irrelevant: frozenset[str] = frozenset()
     nested: tuple[str, ...] = ()
     like: str | None = None
+    classes: Classes | None = None
+    aside: tuple[Any, ...] = ()
+
+    def of_class(self, change: Mapping[str, Any]) -> Reader:
+        """This reader for a class with another head."""
+        aside = tuple(self.document[key] for key in change if key in self.document)
+        return replace(self.but(document=change, like=self.like), aside=aside)
 
     def but(
         self,
@@ -313,6 +326,7 @@ class Reader:
         only: Mapping[str, Any] | None = None,
         irrelevant: Iterable[str] = (),
         like: str | None = None,
+        classes: Classes | None = None,
     ) -> Reader:
         """This reader with differences; a document key set to None goes away, and so does a field of `only`."""
         merged = {**self.document, **(document or {})}
@@ -324,6 +338,7 @@ class Reader:
             irrelevant=self.irrelevant | frozenset(irrelevant),
             nested=self.nested,
             like=like,
+            classes=classes if classes is not None else self.classes,
         )
 
     def fields(self, config: Mapping[str, Any], model_type: str, within: str = "") -> Fields:
@@ -351,6 +366,9 @@ class Reader:
                 document |= value
             elif value is not None and key not in unused:
                 document[key] = value
+        for template in self.aside:
+            with suppress(InputError):
+                fill(template, fields)
         document["storage"] = {"fused": together(self.names), **published(fields.model_type)}
         self.check(fields)
         return document

@@ -103,6 +103,7 @@ MATRICES = frozenset({
     "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
     "gate_b", "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
+    "dense", "labels", "position_k", "position_q",
 })  # fmt: skip
 
 
@@ -112,6 +113,9 @@ class TensorNames:
     def __init__(self, names: Names, architecture: Architecture) -> None:
         self.names = names
         self.architecture = architecture
+        self.shared = _shared(architecture)
+        encoder = architecture.encoder
+        self.encoder = [_by_prefix(sublayers(block)) for block in encoder.blocks()] if encoder is not None else []
         self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
 
     def places(self, key: str) -> list[Place]:
@@ -131,8 +135,15 @@ class TensorNames:
         return not fields or all(hasattr(self.mixer(stem, layer), name) for name in fields)
 
     def split(self, key: str) -> tuple[int | None, str]:
-        """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last."""
+        """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last. Weights that layers
+        share, shared.attn.q, have the number of their section among those of its kind."""
         words = key.split(".", 2)
+        if words[0] == "encoder":
+            layer, local = self.split(key.partition(".")[2])
+            return layer, f"encoder.{local}"
+        if words[0] == "shared":
+            number, prefix = self.shared[words[1]]
+            return number, f"{prefix}.{words[2]}"
         if words[0] == "layers":
             return int(words[1]), words[2]
         if words[0] == "mtp":
@@ -153,6 +164,9 @@ class TensorNames:
         return Place(name, matrix, held.stored, shares, index, groups)
 
     def mixer(self, stem: str, layer: int | None) -> Mixer:
+        if stem.startswith("encoder."):
+            assert layer is not None
+            return self.encoder[layer][stem.split(".")[1]]
         prefix = stem.partition(".")[0]
         if layer is None:
             raise InputError(f"{stem} is not part of a layer", kind="unsupported")
@@ -168,6 +182,16 @@ def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
     """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
     prefixes = Prefixes()
     return {str(prefixes.next(stem(mixer))): mixer for mixer in mixers}
+
+
+def _shared(architecture: Architecture) -> dict[str, tuple[int, str]]:
+    """Sections whose weights layers share: which they are of those with their prefix, and the prefix."""
+    found: dict[str, tuple[int, str]] = {}
+    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+        if mixer.tied and mixer.section not in found:
+            prefix = stem(mixer)
+            found[mixer.section] = (sum(other == prefix for _, other in found.values()), prefix)
+    return found
 
 
 def _stem(key: str) -> tuple[str, bool]:

@@ -1,0 +1,32 @@
+"""What stands in front of an encoder that reads no tokens."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gptcalc.architecture.base import Kernel, Size, Strict
+from gptcalc.architecture.head import DenseFunction
+
+
+class Convolution(Strict, frozen=True, kw_only=True):
+    """A convolution over time, all channels with all, padded so that a step of 1 keeps the length."""
+
+    kernel: Kernel
+    stride: Size = 1
+
+
+class ConvolutionalFront(Strict, frozen=True, kw_only=True):
+    """Frames of so many channels (mel bins), through convolutions to the encoder's width (Whisper,
+    arXiv:2212.04356)."""
+
+    channels: Size
+    convolutions: Annotated[tuple[Convolution, ...], Meta(min_length=1, max_length=2)]
+    function: DenseFunction = "gelu"
+
+    @property
+    def frames(self) -> int:
+        """How many frames become one position."""
+        product = 1
+        for convolution in self.convolutions:
+            product *= convolution.stride
+        return product

@@ -1,0 +1,45 @@
+"""What leaves the last layer: logits over the vocabulary, labels, one vector for the whole text, or nothing."""
+
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.base import Count, Positive, Size, Strict
+from gptcalc.architecture.norms import Norm
+
+DenseFunction: TypeAlias = Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "none"]
+
+
+class Dense(Strict, frozen=True, kw_only=True):
+    """A layer in front of an output matrix: a projection to d channels, a function, a norm."""
+
+    d: Size
+    function: DenseFunction = "gelu"
+    bias: bool = True
+    norm: Norm | None = None
+
+
+class Pooler(Strict, frozen=True, kw_only=True):
+    """What is read off the first token, the last one or each: through a dense layer or as it is, to so many labels.
+
+    Without labels the dense layer's output is the result (BERT's pooler).
+    """
+
+    token: Literal["first", "last", "each"] = "first"
+    dense: Dense | None = None
+    labels: Count = 0
+    bias: bool = True  # of the labels
+
+
+class Head(Strict, frozen=True, kw_only=True):
+    """How logits leave: the final norm, a dense layer (BERT), the projection back where the embedding is factorised,
+    the output matrix. Without `vocabulary` there are no logits over it: a bare model, or what the pooler makes."""
+
+    tying: bool
+    norm: Norm | None
+    bias: bool = False
+    scale: float = 1.0  # factor of the logits
+    softcap: Positive | None = None
+    width: Size
+    vocabulary: bool = True
+    dense: Dense | None = None
+    pooler: Pooler | None = None
+    fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)

@@ -1,0 +1,31 @@
+"""Positions as distances between a query and a key, learned."""
+
+from gptcalc.architecture.base import Size, Strict
+from gptcalc.architecture.norms import Norm
+
+
+class Buckets(Strict, frozen=True, kw_only=True):
+    """A learned bias of the scores, one number for each head and bucket of distances (T5, arXiv:1910.10683, §2.1).
+
+    Half of the buckets hold one distance each, the others grow, by the logarithm, up to max_distance and beyond. Where
+    keys behind a query are seen, half of all buckets are theirs.
+    """
+
+    n: Size
+    max_distance: Size
+    shared: bool = True  # one table for all layers of the stack
+
+
+class Disentangled(Strict, frozen=True, kw_only=True):
+    """Distances as vectors, 2·span rows of one table for all layers (DeBERTa, arXiv:2006.03654): a query meets the key
+    that the layer makes of its distance (c2p), a key the query of it (p2c). Scores are divided by one more √2 or √3.
+
+    Distances of at least span/2 grow by the logarithm up to max_distance, where there is one; beyond span they are cut.
+    """
+
+    span: Size
+    max_distance: Size | None = None
+    c2p: bool = True
+    p2c: bool = True
+    own: bool = False  # matrices of its own for positions, not those of queries and keys
+    norm: Norm | None = None  # of the table's rows

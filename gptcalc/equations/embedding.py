@@ -1,0 +1,115 @@
+"""What enters the first layer: rows of tables for tokens, positions and types, or frames through convolutions."""
+
+from __future__ import annotations
+
+from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding
+from gptcalc.equations.language import Index, Lines, Mark, plus, signed
+from gptcalc.equations.norms import norm_line
+from gptcalc.equations.symbols import Symbols
+
+
+def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
+    """ϱ: columns of the token table, where they are fewer than d; τ: rows of positions; θ: types."""
+    letters = {"ϱ": width}
+    if e.position == "learned":
+        extra = e.rows - c.size
+        letters["τ"] = c if extra == 0 else symbols.derived(f"{c.symbol}+{extra}", e.rows, "positions")
+    if e.types:
+        letters["θ"] = symbols.index("n_types", e.types, "positions")
+    return letters
+
+
+def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False) -> None:
+    """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
+    backward pass keeps; `tied`: the token table is another stack's."""
+    table = Mark("embedding.token", "tokens", "embedding", tied=True) if tied else Mark("token", "tokens")
+    scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
+    late = narrow and e.projected != "token"
+    x, i = ("x_E[t,ϱ]", "ϱ") if late else ("x[t,i]", "i")
+    added = e.position == "learned" or bool(e.types)  # then only the sum is needed again
+    whole = 0 if late else kept
+    if narrow and not late:
+        lines.pointwise("x_E[t,ϱ] = E[u,ϱ], u = token(t)", saved=2, E=table)
+        project(lines, e, 0 if scale or added else kept)
+        if scale:
+            lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
+    else:
+        lines.pointwise(f"{x} = {scale}E[u,{i}], u = token(t)", saved=0 if added else whole, E=table)
+    positions(lines, e, x, 0 if e.types else whole)
+    if e.types:
+        lines.pointwise(f"{x} = {x} + E_T[θ,{i}], θ = 0", saved=whole, E_T=Mark("types", "types"))
+    if late and e.projected == "sum":
+        project(lines, e, kept)
+        x, i = "x[t,i]", "i"
+    if e.norm is not None:
+        norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept if i == "i" else 2)
+    if late and e.projected == "normed":
+        project(lines, e, kept)
+
+
+def positions(lines: Lines, e: Embedding, x: str, kept: int) -> None:
+    """What positions add to x, where the embedding says something of them."""
+    i = x[x.index(",") + 1 : -1]
+    row = f"t + {e.offset}" if e.offset else "t"
+    if e.position == "learned":
+        lines.pointwise(f"{x} = {x} + P[τ,{i}], τ = {row}", saved=kept, P=Mark("position", "positions"))
+    elif e.position == "sinusoidal":
+        lines.pointwise(f"{x} = {x} + {_sines(e, i, f'({row})')}")
+
+
+def _sines(e: Embedding, i: str, row: str) -> str:
+    """Sine and cosine of the position in channel i (arXiv:1706.03762, §3.5)."""
+    d = e.width if i != "i" else "d"
+    if e.sinusoids == "interleaved":
+        angle = f"{row}/10000^(2·⌊{i}/2⌋/{d})"
+        return f"{{sin({angle}) if {i} = 2·⌊{i}/2⌋; cos({angle}) otherwise}}"
+    half = (e.width + 1) // 2
+    spacing = f"({{}}/{max(half - 1, 1)})" if e.sinusoids == "tensor2tensor" else f"(2·{{}}/{d})"
+    first, second = (f"{row}/10000^{spacing.format(place)}" for place in (i, f"({i} − {half})"))
+    return f"{{sin({first}) if {i} < {half}; cos({second}) otherwise}}"
+
+
+def project(lines: Lines, e: Embedding, kept: int) -> None:
+    text = f"x[t,i] = Σ_ϱ x_E[t,ϱ]·W_E[ϱ,i]{plus('b_E[i]', e.projection_bias)}"
+    lines.sum(text, None, kept, "other", W_E="projection", b_E="projection.bias")
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def front_scope(front: ConvolutionalFront, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """ϖ: channels of a frame; φ: frames behind the first of two convolutions, χ their channels; κ, ϰ: taps."""
+    first, *second = front.convolutions
+    letters = {
+        "ϖ": symbols.index("n_mels", front.channels, "channels"),
+        "κ": symbols.index("kernel", first.kernel, "channels", "front"),
+    }
+    if second:
+        n = second[0].stride
+        letters |= {
+            "φ": symbols.derived(f"{n}·N" if n > 1 else "N", n, "frames"),
+            "ϰ": symbols.index("kernel", second[0].kernel, "channels", "front"),
+            "χ": d,
+        }
+    return letters
+
+
+def frames(lines: Lines, front: ConvolutionalFront, kept: int) -> None:
+    """x[t,i] of the frames F, zeros beyond both ends."""
+    first, *second = front.convolutions
+    at, out, target = ("φ", "χ", "x_F[φ,χ]") if second else ("t", "i", "x[t,i]")
+    lines.pointwise(f"F_C[{at},κ,ϖ] = frame({_near(first, at, 'κ')}, ϖ)", saved=2)
+    text = f"{target} = Σ_{{ϖ,κ}} F_C[{at},κ,ϖ]·W_F[ϖ,κ,{out}] + b_F[{out}]"
+    lines.sum(text, saved=2, W_F="front.0.conv", b_F="front.0.conv.bias")
+    lines.pointwise(f"{target} = {front.function}({target})", saved=0 if second else kept)
+    if second:
+        lines.pointwise(f"x_C[t,ϰ,χ] = x_F[{_near(second[0], 't', 'ϰ')},χ]", saved=2)
+        text = "x[t,i] = Σ_{χ,ϰ} x_C[t,ϰ,χ]·W_FF[χ,ϰ,i] + b_FF[i]"
+        lines.sum(text, saved=2, W_FF="front.1.conv", b_FF="front.1.conv.bias")
+        lines.pointwise(f"x[t,i] = {front.function}(x[t,i])", saved=kept)
+
+
+def _near(convolution: Convolution, at: str, tap: str) -> str:
+    """Which of the values before it a convolution's tap reads."""
+    step = f"{convolution.stride}·{at}" if convolution.stride > 1 else at
+    return f"{step} + {tap} − {(convolution.kernel - 1) // 2}"

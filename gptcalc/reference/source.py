@@ -1,0 +1,30 @@
+"""What an encoder is given to read where nobody gives anything: tokens at random, frames of noise, or shapes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gptcalc.architecture import Architecture
+from gptcalc.reference.shapes import shape_only
+from gptcalc.reference.tally import Array
+
+
+def shapes_of_source(architecture: Architecture, tokens: int) -> Array | None:
+    """Tokens (1, N), or the frames (1, frames, channels) that become so many positions; None where there is no encoder.
+    Without data."""
+    encoder = architecture.encoder
+    if encoder is None:
+        return None
+    if encoder.front is None:
+        return shape_only((1, tokens), np.int64)
+    return shape_only((1, tokens * encoder.front.frames, encoder.front.channels))
+
+
+def random_source(architecture: Architecture, tokens: int, seed: int) -> Array | None:
+    """The same with seeded data."""
+    encoder, random = architecture.encoder, np.random.default_rng(seed)
+    if encoder is None:
+        return None
+    if encoder.front is None:
+        return random.integers(0, encoder.v, (1, tokens))
+    return random.standard_normal((1, tokens * encoder.front.frames, encoder.front.channels))

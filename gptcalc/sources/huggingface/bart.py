@@ -1,0 +1,152 @@
+"""BART and what is spelled like it: mBART, Pegasus, Marian, M2M-100 (NLLB), Whisper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, flag, size, when
+from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
+
+_layer: Names = {
+    **{f"{ours}.{part}": f"{theirs}.{part}_proj" for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
+       for part in ("q", "k", "v", "out")},
+    **{f"{ours}.{norm}": f"{theirs}_layer_norm" for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
+       for norm in ("norm", "post_norm")},
+    "mlp.norm": "final_layer_norm",
+    "mlp.post_norm": "final_layer_norm",
+    "mlp.up": "fc1",
+    "mlp.down": "fc2",
+}  # fmt: skip
+
+
+def _stack_names(side: str) -> Names:
+    names = {
+        **in_layers(f"model.{side}.layers.{{l}}.", _layer),
+        "embedding.position": f"model.{side}.embed_positions",
+        "embedding.norm": f"model.{side}.layernorm_embedding",
+        "final_norm": f"model.{side}.layer_norm",
+    }
+    return names if side == "decoder" else {f"encoder.{stem}": entry for stem, entry in names.items()}
+
+
+_scale = when("scale_embedding", "sqrt(d)")
+
+BART = Reader(
+    document={
+        "d": size("d_model", "hidden_size"),
+        "v": size("vocab_size"),
+        "c": size("max_position_embeddings"),
+        "n_heads": size("decoder_attention_heads"),
+        "n_layers": size("decoder_layers"),
+        "d_ff": size("decoder_ffn_dim"),
+        "tying": flag("tie_word_embeddings"),
+        "position": "learned",
+        "norm": {"kind": "layernorm"},
+        "norm_at": "post",
+        "final_norm": False,
+        "mlp": activation("activation_function", gated=False),
+        "bias": "all",
+        "embedding": {"scale": _scale, "offset": 2, "norm": True},
+        "layers": "n*attn+cross+mlp",
+        "head": {"fixed_bias": True},
+        "encoder": {
+            "n_heads": size("encoder_attention_heads"),
+            "n_layers": size("encoder_layers"),
+            "d_ff": size("encoder_ffn_dim"),
+        },
+    },
+    only={"is_encoder_decoder": True, "extra_pos_embeddings": (2,), "static_position_embeddings": False,
+          "add_bias_logits": False},
+    irrelevant=frozenset({"encoder_layerdrop", "decoder_layerdrop", "classif_dropout", "num_hidden_layers",
+                          "num_attention_heads", "output_past", "force_bos_token_to_be_generated", "id2label",
+                          "label2id", "max_source_positions", "max_target_positions", "gradient_checkpointing",
+                          "save_step", "task_specific_params", "normalize_before", "normalize_embedding",
+                          "add_final_layer_norm", "tokenizer_class", "extra_pos_embeddings"}),
+    classes={
+        "": {},
+        "ForConditionalGeneration": {},
+        "MTModel": {},
+        "Model": {"head": {"vocabulary": False}, "tying": None},
+    },
+    names={
+        "embedding.token": ("model.shared", "model.decoder.embed_tokens", "model.encoder.embed_tokens"),
+        **_stack_names("encoder"),
+        **_stack_names("decoder"),
+        "head": "lm_head",
+        "head.fixed_bias": Held("final_logits_bias", weight=""),
+    },
+)  # fmt: skip
+
+_PRE: dict[str, Any] = {"norm_at": "pre", "final_norm": True}
+
+MBART = BART.but(document=_PRE)
+
+#: positions are fixed sines, which checkpoints store as a table
+PEGASUS = BART.but(document={**_PRE, "embedding": {"scale": _scale}})
+
+MARIAN = PEGASUS.but(
+    document={
+        "norm_at": "post",
+        "final_norm": False,
+        "position": "sinusoidal",
+        "embedding": {"scale": _scale, "sinusoids": "halves"},
+        "v": Hole(lambda fields: fields.size("decoder_vocab_size") or fields.needed("vocab_size")),
+        "encoder": {
+            **BART.document["encoder"],
+            "v": size("vocab_size"),
+            "tokens": choice("share_encoder_decoder_embeddings", true="shared", false="own"),
+        },
+    },
+    names={"encoder.embedding.token": "model.encoder.embed_tokens"},
+)
+
+M2M100 = BART.but(
+    document={
+        **_PRE,
+        "position": "sinusoidal",
+        "embedding": {"scale": _scale, "sinusoids": "tensor2tensor", "offset": 2},
+        "head": None,
+    },
+)
+
+# --- Whisper ----------------------------------------------------------------------------------------------------------
+
+
+WHISPER = BART.but(
+    document={
+        **_PRE,
+        "c": size("max_target_positions"),
+        "bias": ["q", "v", "out", "mlp"],
+        "embedding": {"scale": _scale},
+        "head": None,
+        "encoder": {
+            **BART.document["encoder"],
+            "c": size("max_source_positions"),
+            "embedding": {},
+            "front": {
+                "channels": size("num_mel_bins"),
+                "convolutions": [{"kernel": 3}, {"kernel": 3, "stride": 2}],
+            },
+        },
+    },
+    only={"use_weighted_layer_sum": (False, True)},
+    irrelevant=("median_filter_width", "apply_spec_augment", "mask_time_prob", "mask_time_length",
+                "mask_time_min_masks", "mask_feature_prob", "mask_feature_length", "mask_feature_min_masks",
+                "classifier_proj_size", "alignment_heads", "forced_decoder_ids", "lang_to_id", "task_to_id",
+                "no_timestamps_token_id", "is_multilingual", "num_key_value_heads"),
+    names={
+        "head": "proj_out",
+        "encoder.embedding.front.0.conv": "model.encoder.conv1",
+        "encoder.embedding.front.1.conv": "model.encoder.conv2",
+        "embedding.token": "model.decoder.embed_tokens",
+    },
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {
+    "bart": BART,
+    "mbart": MBART,
+    "pegasus": PEGASUS,
+    "marian": MARIAN,
+    "m2m_100": M2M100,
+    "whisper": WHISPER,
+}

@@ -1,0 +1,78 @@
+"""DeBERTa, versions 2 and 3: positions apart from content, as vectors of distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.sources.huggingface.bert import BERT, MASKED, names
+from gptcalc.sources.huggingface.heads import encoders, function
+from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, shown, size, when
+from gptcalc.sources.huggingface.tensors import in_layers
+
+
+def kinds(fields: Fields) -> set[str]:
+    value = fields.get("pos_att_type") or []
+    words = value.lower().split("|") if isinstance(value, str) else value
+    found = {str(word).strip() for word in words}
+    if not found <= {"c2p", "p2c"}:
+        raise fields.unsupported("pos_att_type", f"{shown(value)} is not understood; known are c2p and p2c")
+    return found
+
+
+def distances(fields: Fields) -> dict[str, Any] | None:
+    """The vectors of distances; without logarithmic ones there are as many as positions, on both sides."""
+    found = kinds(fields)
+    own = not fields.flag("share_att_key")
+    normed = [word.strip() for word in (fields.word("norm_rel_ebd") or "none").lower().split("|")]
+    most, buckets = fields.number("max_relative_positions") or -1, fields.number("position_buckets") or -1
+    if not fields.flag("relative_attention") or not found:
+        return None
+    longest = int(most) if most >= 1 else fields.needed("max_position_embeddings")
+    return {
+        "span": int(buckets) if buckets > 0 else longest,
+        "max_distance": longest if buckets > 0 else None,
+        "c2p": "c2p" in found,
+        "p2c": "p2c" in found,
+        "own": own,
+        "norm": {"kind": "layernorm", "eps": fields.number("layer_norm_eps")} if "layer_norm" in normed else None,
+    }
+
+
+_pooler = {"function": function("pooler_hidden_act"), "norm": False}
+
+DEBERTA = BERT.but(
+    document={
+        "position": when("position_biased_input", "learned", "none"),
+        "embedding": {
+            "width": Hole(lambda fields: fields.size("embedding_size")),
+            "types": size("type_vocab_size", least=0),
+            "norm": True,
+            "projected": "sum",
+        },
+        "attn": {"disentangled": Hole(distances)},
+        "causal": False,
+    },
+    only={"conv_kernel_size": (0,), "legacy": True},
+    irrelevant=("pooler_dropout", "pooler_hidden_size", "pooler_hidden_act", "conv_act", "conv_groups",
+                "attention_head_size"),
+    classes=encoders(None, MASKED, _pooler, _pooler),
+    names={
+        **names("deberta."),
+        "embedding.projection": "deberta.embeddings.embed_proj",
+        **in_layers(
+            "deberta.encoder.layer.{l}.",
+            {
+                "attn.q": "attention.self.query_proj",
+                "attn.k": "attention.self.key_proj",
+                "attn.v": "attention.self.value_proj",
+                "attn.position_k": "attention.self.pos_key_proj",
+                "attn.position_q": "attention.self.pos_query_proj",
+            },
+        ),
+        "relative.table": "deberta.encoder.rel_embeddings",
+        "relative.norm": "deberta.encoder.LayerNorm",
+        "pooler.dense": "pooler.dense",
+    },
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {"deberta-v2": DEBERTA}

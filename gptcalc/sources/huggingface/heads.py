@@ -1,0 +1,96 @@
+"""What stands on a model's last layer, by the class that a config names: BertForMaskedLM, LlamaModel, a reward head.
+
+The class's name is the model's, then what it is for. Without one a decoder is a language model, an encoder bare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gptcalc.sources.huggingface.reader import Classes, Fields, Hole, activation
+
+LABELS = "num_labels"
+
+
+def labels(least: int = 1) -> Hole:
+    """How many labels: num_labels, else as many as have a name, else the two that a class assumes."""
+
+    def read(fields: Fields) -> int:
+        given = fields.size(LABELS, least=least)
+        named = fields.mapping("id2label")
+        return given if given is not None else len(named) if named else 2
+
+    return Hole(read)
+
+
+def dense(function: str | Hole, **more: Any) -> dict[str, Any]:
+    return {"function": function, **more}
+
+
+#: nothing over the vocabulary, and what only a vocabulary's logits read is gone
+BARE: dict[str, Any] = {"head": {"vocabulary": False}, "tying": None, "softcap": None, "logit_scale": None}
+
+
+def scores(token: str, n: int | Hole | None = None, bias: bool | Hole = True, layer: Any = None) -> dict[str, Any]:
+    """Labels read off one token or each, through a dense layer or not; without labels that layer's output."""
+    return BARE | {
+        "head": {"vocabulary": False, "pooler": {"token": token, "dense": layer, "labels": n, "bias": bias}},
+    }
+
+
+#: what transformers' classes for decoders put on the last layer
+DECODERS: Classes = {
+    "ForCausalLM": {},
+    "ForConditionalGeneration": {},
+    "LMHeadModel": {},
+    "DoubleHeadsModel": {},
+    "Model": BARE,
+    "ForSequenceClassification": scores("last", labels(), bias=False),
+    "ForTokenClassification": scores("each", labels()),
+    "ForQuestionAnswering": scores("each", 2),
+}
+
+#: a language model's names for them
+DECODER_NAMES = {"pooler.labels": ("score", "classifier", "qa_outputs")}
+
+
+def encoders(
+    pooler: Mapping[str, Any] | None, masked: Mapping[str, Any], sentence: Mapping[str, Any], choice: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """The classes of an encoder: bare (with its pooler, where it has one), with masked-language-model head, and with
+    labels of the whole text, of a choice among texts and of each token."""
+    bare = BARE if pooler is None else scores("first", layer=pooler)
+    return {
+        "": bare,
+        "Model": bare,
+        "ForMaskedLM": masked,
+        "ForSequenceClassification": scores("first", labels(), layer=sentence),
+        "ForMultipleChoice": scores("first", 1, layer=choice),
+        "ForTokenClassification": scores("each", labels()),
+        "ForQuestionAnswering": scores("each", labels()),
+    }
+
+
+TANH = dense("tanh", norm=False)
+
+
+def function(*names: str) -> Hole:
+    """The function of a head's dense layer."""
+    return activation(*names, gated=False)
+
+
+CLASS = re.compile(r"(?:For[A-Z]\w*|[A-Z][a-z]*HeadsModel|LMHeadModel|Model)$")
+
+
+def class_of(architectures: Any) -> str | None:
+    """The name of the class, where a config gives one."""
+    name = architectures[0] if isinstance(architectures, list) and architectures else None
+    return name if isinstance(name, str) else None
+
+
+def purpose(name: str, classes: Classes) -> str | None:
+    """What a class is for, of what is known: the longest end of its name."""
+    ends = [end for end in classes if end and name.endswith(end)]
+    return max(ends, key=len, default=None)

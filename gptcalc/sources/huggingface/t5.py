@@ -1,0 +1,192 @@
+"""T5: an encoder and a decoder with biases of distances in place of positions, scores without a scale. Its kin: T5 1.1,
+FLAN, mT5, UMT5, ByT5; Switch, whose feed-forward layers are mixtures of experts in places."""
+
+from __future__ import annotations
+
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
+from gptcalc.sources.huggingface.reader import (
+    FUNCTIONS,
+    GATED,
+    Fields,
+    Hole,
+    Reader,
+    activation,
+    flag,
+    rmsnorm,
+    shown,
+    size,
+    when,
+)
+from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
+
+#: T5 has no table of positions; its configs name the length that it was trained on
+TRAINED = 512
+
+
+def feed_forward(fields: Fields) -> str:
+    """`relu`, or `gated-gelu`, whose gelu is the one with a tanh."""
+    word = fields.word("feed_forward_proj") or "relu"
+    gate, _, name = word.rpartition("-")
+    function = "gelu_tanh" if word == "gated-gelu" else FUNCTIONS.get(name)
+    if function is None or gate not in ("", "gated") or (gate and function not in GATED):
+        raise fields.unsupported("feed_forward_proj", f"activation {shown(word)} is not understood")
+    return GATED[function] if gate else function
+
+
+def scaled_if_tied(fields: Fields) -> float | None:
+    """Logits are scaled by 1/√d where the table serves as output matrix; later files say so apart."""
+    said = fields.get("scale_decoder_outputs")
+    scaled = fields.get("tie_word_embeddings") is not False if said is None else fields.flag("scale_decoder_outputs")
+    return float(fields.needed("d_model")) ** -0.5 if scaled else None
+
+
+def _stack_names(side: str, feed_forward: int) -> Names:
+    start = "" if side == "decoder" else "encoder."
+    attention = {f"attn.{ours}": f"layer.0.SelfAttention.{ours[0]}" for ours in ("q", "k", "v", "out")}
+    return {
+        f"{start}{stem}": entry
+        for stem, entry in in_layers(
+            f"{side}.block.{{l}}.",
+            {
+                "attn.norm": "layer.0.layer_norm",
+                **attention,
+                "attn.relative.buckets": Held("layer.0.SelfAttention.relative_attention_bias.weight", weight=""),
+                "cross.norm": "layer.1.layer_norm",
+                **{f"cross.{ours}": f"layer.1.EncDecAttention.{ours[0]}" for ours in ("q", "k", "v", "out")},
+                "mlp.norm": f"layer.{feed_forward}.layer_norm",
+                "mlp.gate": f"layer.{feed_forward}.DenseReluDense.wi_0",
+                "mlp.up": (f"layer.{feed_forward}.DenseReluDense.wi_1", f"layer.{feed_forward}.DenseReluDense.wi"),
+                "mlp.down": f"layer.{feed_forward}.DenseReluDense.wo",
+            },
+        ).items()
+    } | {
+        f"{start}relative.buckets": Held(
+            f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", weight=""
+        ),
+        f"{start}final_norm": f"{side}.final_layer_norm",
+    }  # fmt: skip
+
+
+T5 = Reader(
+    document={
+        "d": size("d_model", "hidden_size"),
+        "v": size("vocab_size"),
+        "c": size("n_positions"),
+        "n_heads": size("num_heads", "num_attention_heads"),
+        "n_layers": Hole(lambda fields: fields.size("num_decoder_layers") or fields.needed("num_layers")),
+        "d_head": size("d_kv", "head_dim"),
+        "d_ff": size("d_ff"),
+        "tying": flag("tie_word_embeddings"),
+        "position": "none",
+        "norm": rmsnorm("layer_norm_epsilon"),
+        "mlp": Hole(feed_forward),
+        "logit_scale": Hole(scaled_if_tied),
+        "layers": "n*attn+cross+mlp",
+        "attn": {
+            "scale": 1.0,
+            "buckets": {
+                "n": size("relative_attention_num_buckets"),
+                "max_distance": size("relative_attention_max_distance"),
+            },
+        },
+        "cross": {"scale": 1.0},
+        "encoder": {"n_layers": size("num_layers", "num_hidden_layers")},
+    },
+    defaults={"n_positions": TRAINED, "tie_word_embeddings": True, "relative_attention_max_distance": 128},
+    only={"is_encoder_decoder": True},
+    irrelevant=frozenset({"dense_act_fn", "is_gated_act", "dropout_rate", "scale_decoder_outputs", "output_past",
+                          "decoder_start_token_id"}),
+    classes={
+        "": {},
+        "ForConditionalGeneration": {},
+        "WithLMHeadModel": {},
+        "Model": {"head": {"vocabulary": False}, "tying": None, "logit_scale": None},
+    },
+    names={
+        "embedding.token": ("shared", "decoder.embed_tokens", "encoder.embed_tokens"),
+        **_stack_names("encoder", 1),
+        **_stack_names("decoder", 2),
+        "head": "lm_head",
+    },
+)  # fmt: skip
+
+#: a table of its own for each layer
+UMT5 = T5.but(
+    document={
+        "attn": {
+            "scale": 1.0,
+            "buckets": {
+                "n": size("relative_attention_num_buckets"),
+                "max_distance": size("relative_attention_max_distance"),
+                "shared": False,
+            },
+        },
+    },
+)
+
+MT5 = T5.but(document={"logit_scale": None})
+
+# --- Switch -----------------------------------------------------------------------------------------------------------
+
+
+def sparse(attention: str, *layers: str, experts: str) -> Hole:
+    """The expression of layers of which the second of every so many has experts."""
+
+    def read(fields: Fields) -> str:
+        n = next(n for n in map(fields.size, layers) if n is not None)
+        if n > MOST_LISTED:
+            raise InputError(f"{fields.within}{layers[0]} = {n}: layers of several kinds are read up to {MOST_LISTED}")
+        n_sparse = fields.size(experts, least=0) or 0
+        step = n // n_sparse if n_sparse else n
+        parts = ["moe" if step == 1 or (step > 0 and i % step == 1) else "mlp" for i in range(n)]
+        return expression([f"{attention}+{part}" for part in parts])
+
+    return Hole(read)
+
+
+SWITCH = T5.but(
+    document={
+        "mlp": activation("dense_act_fn", gated=False),
+        "logit_scale": when("tie_word_embeddings", Hole(lambda fields: float(fields.needed("d_model")) ** -0.5)),
+        "layers": sparse("attn+cross", "num_decoder_layers", "num_layers", experts="num_sparse_decoder_layers"),
+        "moe": {
+            "n_experts": size("num_experts"),
+            "top_k": 1,
+            "d_ff": size("d_ff"),
+            "router": "softmax",
+            "normalize": False,
+            "bias": when("router_bias", ["router"], []),
+        },
+        "encoder": {
+            "n_layers": size("num_layers", "num_hidden_layers"),
+            "layers": sparse("attn", "num_layers", experts="num_sparse_encoder_layers"),
+        },
+    },
+    only={"feed_forward_proj": ("relu", "gated-gelu", "gelu")},
+    irrelevant=("expert_capacity", "encoder_sparse_step", "decoder_sparse_step", "router_type", "add_router_probs",
+                "router_ignore_padding_tokens", "is_gated_act", "feed_forward_proj"),
+    names={
+        f"{start}{stem}": entry
+        for side, start, number in (("encoder", "encoder.", 1), ("decoder", "", 2))
+        for stem, entry in in_layers(
+            f"{side}.block.{{l}}.layer.{number}.",
+            {
+                "mlp.norm": "layer_norm",
+                "mlp.up": "mlp.wi",
+                "mlp.down": "mlp.wo",
+                "moe.norm": "layer_norm",
+                "moe.router": "mlp.router.classifier",
+                "moe.up": "mlp.experts.expert_{e}.wi",
+                "moe.down": "mlp.experts.expert_{e}.wo",
+            },
+        ).items()
+    },
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {
+    "t5": T5,
+    "mt5": MT5,
+    "umt5": UMT5,
+    "switch_transformers": SWITCH,
+}
