@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
-from gptcalc.document import build
+from gptcalc.document import ABOUT, build
 from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _from_checkpoint(path: str) -> Source:
         if file.suffix == ".gguf":
             from gptcalc.sources.gguf import described
 
-            return Source(described(file, _name(path)), path, (), GGUF, path)
+            return Source(described(file, _name(path)), path, (), GGUF, path, whole=True)
     config = _config_beside(path)
     if config is not None:
         return _from_text_file(config)._replace(tensors=path)
@@ -273,8 +273,8 @@ def _short(document: dict[str, Any], whole: bool) -> dict[str, Any]:
         return document
     from gptcalc.sources.huggingface.minimal import minimal
 
-    unnamed = {key: value for key, value in document.items() if key != "name"}
-    return {"name": document["name"], **minimal(unnamed)}
+    about = {key: value for key, value in document.items() if key in ABOUT}
+    return {**about, **minimal({key: value for key, value in document.items() if key not in ABOUT})}
 
 
 def _name(origin: str) -> str:

@@ -344,3 +344,52 @@ def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "open", denied)
     with pytest.raises(InputError, match=r"a\.safetensors: permission denied"):
         header(path)
+
+
+def gemma_3n(n: int, d_ff: int) -> Tensors:
+    """Gemma 3n as it was published: every layer has K and V projections, also those that reuse another layer's."""
+    d, v, ple, streams = 2048, 262400, 256, 4
+    found: Tensors = {
+        "embed_tokens.weight": ("BF16", (v, d)), "embed_tokens_per_layer.weight": ("BF16", (262144, n * ple)),
+        "per_layer_model_projection.weight": ("BF16", (n * ple, d)), "norm.weight": ("BF16", (d,)),
+        "per_layer_projection_norm.weight": ("BF16", (ple,)),
+    }  # fmt: skip
+    for i in range(streams - 1):
+        found |= {f"altup_{word}.{i}.weight": ("BF16", (d, d)) for word in ("projections", "unembed_projections")}
+    layer: dict[str, tuple[int, ...]] = {
+        "altup.correct_output_scale": (d,), "altup.correction_coefs.weight": (streams, streams),
+        "altup.modality_router.weight": (streams, d), "altup.prediction_coefs.weight": (streams**2, streams),
+        "altup.router_norm.weight": (d,), "input_layernorm.weight": (d,), "laurel.linear_left.weight": (64, d),
+        "laurel.linear_right.weight": (d, 64), "laurel.post_laurel_norm.weight": (d,),
+        "mlp.down_proj.weight": (d, d_ff), "mlp.gate_proj.weight": (d_ff, d), "mlp.up_proj.weight": (d_ff, d),
+        "per_layer_input_gate.weight": (ple, d), "per_layer_projection.weight": (d, ple),
+        "post_attention_layernorm.weight": (d,), "post_feedforward_layernorm.weight": (d,),
+        "post_per_layer_input_norm.weight": (d,), "pre_feedforward_layernorm.weight": (d,),
+        "self_attn.q_proj.weight": (2048, d), "self_attn.k_proj.weight": (512, d), "self_attn.v_proj.weight": (512, d),
+        "self_attn.o_proj.weight": (d, 2048), "self_attn.q_norm.weight": (256,), "self_attn.k_norm.weight": (256,),
+    }  # fmt: skip
+    for i in range(n):
+        found |= {f"layers.{i}.{name}": ("BF16", shape) for name, shape in layer.items()}
+    outside: Tensors = {"model.vision_tower.x.weight": ("BF16", (10,)), "model.embed_audio.y.weight": ("BF16", (6,))}
+    return {**{f"model.language_model.{name}": entry for name, entry in found.items()}, **outside}
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "d_ff", "shared", "total", "stored"),
+    [
+        ("gemma-3n-e2b", 30, 8192, 10, 4_435_182_688, 4_456_156_768),
+        ("gemma-3n-e4b", 35, 16384, 15, 6_835_235_568, 6_866_696_688),
+    ],
+)
+def test_weights_that_nothing_uses_are_named(
+    tmp_path: Path, name: str, n: int, d_ff: int, shared: int, total: int, stored: int
+) -> None:
+    """4.456 and 6.867 billion in the files; a layer's idle K, V and norm of K are 2 · 512 · 2048 + 256."""
+    config = json.loads((Path(__file__).parents[1] / "data" / "preset_configs.json").read_text())[name]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3n", "text_config": config}))
+    sparse(tmp_path / "model.safetensors", gemma_3n(n, d_ff))
+    found = held(load(str(tmp_path)), str(tmp_path))
+    assert {row.role: row.params for row in found.held} == {
+        "main": total, "unused": shared * (2 * 512 * 2048 + 256), "other_modalities": 16,
+    }  # fmt: skip
+    assert (found.main, found.stored, found.differ) == (total, stored, ())

@@ -15,7 +15,6 @@ from gptcalc.sources.gguf.attention import Mixers
 from gptcalc.sources.gguf.experts import feed_forward
 from gptcalc.sources.gguf.metadata import Facts
 from gptcalc.sources.gguf.styles import STYLES, Style
-from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.pattern import expression
 
 #: other things than language models that GGUF files hold
@@ -23,7 +22,10 @@ NO_MODEL = {"clip": "a projector for images or sound, without a language model",
 
 
 def document(facts: Facts, name: str) -> dict[str, Any]:
-    """The document of a GGUF file. InputError where its architecture is unknown or a size is missing or wrong."""
+    """The document of a GGUF file, with every key spelled out.
+
+    InputError where its architecture is unknown or a size is missing or wrong.
+    """
     style = style_of(facts)
     sections = Sections()
     layers = []
@@ -45,8 +47,7 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
         "mtp": modules(facts),
         "storage": storage(facts),
     }
-    short = minimal(without_nothing(whole))
-    return {"name": name, **noted(facts), **{key: value for key, value in short.items() if key != "name"}}
+    return {"name": name, **noted(facts), **without_nothing(whole)}
 
 
 def style_of(facts: Facts) -> Style:
