@@ -24,6 +24,7 @@ from tests.sources.ggufs import blocks, written
 BEYOND = {
     "gemma3_text": "every second layer sees all; llama.cpp has every sixth",
     "qwen3_moe": "a dense layer among experts; llama.cpp has none in qwen3moe",
+    "llama_reward": "a score in the head's place; llama.cpp's llama has none",
     "llama4_text": "chunks of 5; llama.cpp has 8192",
 }
 GOLDEN = [
