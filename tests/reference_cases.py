@@ -129,6 +129,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "mlp": "xielu",
         "rope": {"scaling": {"kind": "ntk", "factor": 4.0}},
     },
+    "backward": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "rope": {"backward": True},
+        "norm": {"weight": False}, "embedding": {"norm": True}, "softcap": 6.0,
+        "attn": {"qk_norm": {"weight": False, "after_rope": True}},
+    },
     "mixers of experts": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "layers": "attn+moe attn+slim attn+grouped",
         "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "router": "sparsemixer", "normalize": False, "jitter": 0.4},

@@ -72,13 +72,17 @@ Scaling: TypeAlias = Linear | Dynamic | NTK | Yarn | Llama3 | LongRope | Proport
 
 
 class Rope(Strict, frozen=True, kw_only=True):
-    """Rotary positions: `fraction` of the head's channels turn, paired by halves or with their neighbour."""
+    """Rotary positions: `fraction` of the head's channels turn, paired by halves or with their neighbour.
+
+    backward: they turn the other way (nanochat), so that a score depends on s − t as it would on t − s.
+    """
 
     theta: Positive = 10000.0
     fraction: Fraction = 1.0
     channels: Size | None = None  # rotated channels; default ⌊fraction · d_head⌋
     pairing: Literal["half", "adjacent"] = "half"
     scaling: Scaling | None = None
+    backward: bool = False
 
 
 def rotated(rope: Rope, d_head: int) -> int:

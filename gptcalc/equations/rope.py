@@ -68,7 +68,8 @@ class Rotation:
             case _:
                 assert_never(scaling)
         learned = "f_ω[ϕ]·" if self.learned else ""
-        lines.pointwise(f"ω[ϕ] = {learned}{text}", constants=constants)
+        sign = "−" if rope.backward else ""
+        lines.pointwise(f"ω[ϕ] = {sign}{learned}{text}", constants=constants)
 
     @staticmethod
     def _llama3(lines: Lines, scaling: Llama3, plain: str) -> str:

@@ -111,6 +111,8 @@ def angles(
     angle = positions[:, None] * per_position  # (T, r/2)
     if learned is not None:
         angle = angle * learned
+    if rope.backward:
+        angle = -angle
     return np.cos(angle) * factor, np.sin(angle) * factor
 
 

@@ -19,6 +19,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("rotary pairs mixed up", "rope", 'if pairing == "half"', 'if pairing != "half"', "llama_gqa"),
     ("rotation by the wrong sense", "rope", "turned = [a * cos - b * sin, b * cos + a * sin]",
      "turned = [a * cos + b * sin, a * sin - b * cos]", "llama_gqa"),
+    ("a rotation that should turn backwards", "rope", "if rope.backward", "if False", "nanochat"),
     ("positions from 1 in decode only", "step", "np.arange(self.start, self.length, like=tokens)  # (T,)",
      "np.arange(self.start, self.length, like=tokens) + (self.start > 0)", "llama_gqa"),
     ("YaRN without its factor", "rope", "np.cos(angle) * factor", "np.cos(angle)", "llama_rope_yarn"),

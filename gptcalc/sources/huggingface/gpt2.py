@@ -49,5 +49,6 @@ GPT1 = GPT2.but(
 
 READERS: dict[str, Reader] = {
     "gpt2": GPT2,
+    "gpt-sw3": GPT2.but(like="gpt2"),
     "openai-gpt": GPT1,
 }

@@ -1,4 +1,4 @@
-"""EleutherAI: GPT-Neo, GPT-J (and CodeGen, which is laid out for four devices), GPT-NeoX."""
+"""EleutherAI: GPT-Neo, GPT-J (and CodeGen, which is laid out for four devices), GPT-NeoX, and GPT-NeoX-Japanese."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gptcalc.sources.huggingface.gpt2 import GPT2
 from gptcalc.sources.huggingface.pattern import stack
 from gptcalc.sources.huggingface.reader import (
     Fields,
+    Hole,
     Reader,
     activation,
     flag,
@@ -20,7 +21,7 @@ from gptcalc.sources.huggingface.reader import (
     when,
 )
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import QKV, Names, fused, in_layers
+from gptcalc.sources.huggingface.tensors import QKV, Held, Names, fused, in_layers
 
 
 def neo_layers(fields: Fields, n: int) -> Sequence[str]:
@@ -131,6 +132,33 @@ GPT_NEOX = Reader(
     },
 )
 
+
+def last_apart(_: Fields, n: int) -> Sequence[str]:
+    """The last layer has a bias more."""
+    return ["attn"] * (n - 1) + ["last"]
+
+
+NEOX_JAPANESE = GPT_NEOX.but(
+    document={
+        "n_kv_heads": None,
+        "d_head": None,
+        "d_ff": Hole(lambda f: int(f.needed("hidden_size") * (f.number("intermediate_multiple_size") or 0))),
+        "layers": stack(last_apart, "mlp"),
+        "bias": None,
+        "parallel_norm": None,
+        "last": {"like": "attn", "bias": ["out"]},
+    },
+    defaults={"rotary_pct": 1.0},
+    names={
+        "embedding.token": "gpt_neox_japanese.embed_in",
+        **in_layers(
+            "gpt_neox_japanese.layers.{l}.",
+            {**_neox_block, "attn.out": Held("attention.dense", bias="_bias")},
+        ),
+        "final_norm": "gpt_neox_japanese.final_layer_norm",
+    },
+)
+
 #: Llama's names around GPT-NeoX's
 _plain: Names = {
     "embedding.token": "model.embed_tokens",
@@ -157,4 +185,5 @@ READERS: dict[str, Reader] = {
     "gptj": GPTJ,
     "codegen": CODEGEN,
     "gpt_neox": GPT_NEOX,
+    "gpt_neox_japanese": NEOX_JAPANESE,
 }

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import EXPANDED, HEADS, MAMBA_OR_ATTENTION, mamba2, mamba2_names
-from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, choice, number, optional, sites, size
+from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
+from gptcalc.sources.huggingface.reader import (
+    Fields,
+    Hole,
+    Reader,
+    activation,
+    choice,
+    number,
+    optional,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Held, bare, fused, in_layers
-from gptcalc.sources.huggingface.windows import TYPES, of_kind
+from gptcalc.sources.huggingface.windows import TYPES
 
 
 def inverse(name: str) -> Hole:
@@ -63,18 +75,61 @@ GRANITEMOE = GRANITE.but(
     ),
 )
 
+KINDS = listed("layer_types", TYPES, every(4, "attn", "local", offset=0))
+
+
+def bases(fields: Fields, n: int) -> list[float | None]:
+    """The base of each layer's rotation; 0: it turns nothing. None: that of the model."""
+    found = fields.items("layer_rope_theta")
+    if found is None:
+        return [None] * n
+    if len(found) != n:
+        raise InputError(f"{fields.within}layer_rope_theta has {len(found)} entries, the model {n} layers")
+    return found
+
+
+def windows_and_bases(fields: Fields, n: int) -> Sequence[str]:
+    kinds = zip(KINDS(fields, n), bases(fields, n), strict=True)
+    return [f"{kind}_still" if base == 0 else kind for kind, base in kinds]
+
+
+def base_of(kind: str) -> Hole:
+    """The one base of the layers of a kind that turn."""
+
+    def read(fields: Fields) -> float | None:
+        n = fields.needed("num_hidden_layers")
+        found = {
+            base for own, base in zip(KINDS(fields, n), bases(fields, n), strict=True) if own == kind and base != 0
+        }
+        if len(found) > 1:
+            raise fields.unsupported("layer_rope_theta", f"{kind} layers that turn differently are not understood")
+        return found.pop() if found else None
+
+    return Hole(read)
+
+
+WINDOWED: dict[str, Any] = {
+    "rope": rope(base_of("attn")),
+    "attn": {"scale": number("attention_multiplier"), "sinks": True},
+    "local": {"like": "attn", "window": size("sliding_window"), "rope": rope(base_of("local"), layer_type=SLIDING)},
+    "attn_still": {"like": "attn", "position": "none"},
+    "local_still": {"like": "local", "position": "none"},
+}
+
 GRANITE_SWA = GRANITE.but(
-    document={
-        "layers": stack(listed("layer_types", TYPES, every(4, "attn", "local", offset=0)), "mlp"),
-        "rope": rope(of_kind("layer_rope_theta", FULL)),
-        "attn": {"scale": number("attention_multiplier"), "sinks": True},
-        "local": {
-            "like": "attn",
-            "window": size("sliding_window"),
-            "rope": rope(of_kind("layer_rope_theta", SLIDING), layer_type=SLIDING),
-        },
-    },
+    document={"layers": stack(windows_and_bases, "mlp"), **WINDOWED},
     names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
+)
+
+GRANITEMOE_SWA = GRANITEMOE.but(
+    document={"layers": stack(windows_and_bases, "moe"), **WINDOWED},
+    names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
+)
+
+#: factors of embeddings, residuals, scores and logits as in Granite, the last one a factor; norms behind the sublayers
+HYPERCLOVAX = GRANITE.but(
+    document={"logit_scale": number("logits_scaling"), "norm_at": when("use_post_norm", "sandwich")},
+    names=in_layers(PREFIX, {"attn.post_norm": "post_norm1", "mlp.post_norm": "post_norm2"}),
 )
 
 # --- Granite 4 --------------------------------------------------------------------------------------------------------
@@ -130,5 +185,7 @@ READERS: dict[str, Reader] = {
     "granitemoe": GRANITEMOE,
     "granitemoeshared": GRANITEMOE,
     "granite_swa": GRANITE_SWA,
+    "granitemoe_swa": GRANITEMOE_SWA,
+    "hyperclovax": HYPERCLOVAX,
     "granitemoehybrid": GRANITEMOE_HYBRID,
 }

@@ -34,10 +34,12 @@ def rope(
     channels: str | None = None,
     pairing: Literal["half", "adjacent"] | Hole = "half",
     scaled: bool = True,
+    backward: bool = False,
 ) -> Hole:
     """The rotation of one kind of layer.
 
     theta, fraction, channels: the config's fields for them; fraction None: whatever the config says, all channels turn.
+    A hole as theta outweighs what the rotary parameters say, where it finds a number.
     scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
     """
 
@@ -46,7 +48,9 @@ def rope(
         own = parameters(fields, layer_type, scaled)
         if own is None:
             return None
-        base = own.get("rope_theta", number_of(theta, fields))
+        base = theta.read(fields) if isinstance(theta, Hole) else None
+        if base is None:
+            base = own.get("rope_theta", number_of("rope_theta" if isinstance(theta, Hole) else theta, fields))
         flat = fields.values.get("rope_theta") if layer_type == FULL and not isinstance(theta, Hole) else None
         if flat is not None and base != flat:
             fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
@@ -58,6 +62,7 @@ def rope(
             "channels": turning,
             "pairing": pairing.read(fields) if isinstance(pairing, Hole) else pairing,
             "scaling": scaling(own, fields),
+            "backward": True if backward else None,
         }
 
     return Hole(read)
