@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gptcalc.sources.huggingface.heads import encoders, function, labels, scores
+from gptcalc.sources.huggingface.heads import DECODERS, encoders, function, labels, scores
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
 from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, flag, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
@@ -91,4 +91,27 @@ MODERNBERT = Reader(
     },
 )  # fmt: skip
 
-READERS: dict[str, Reader] = {"modernbert": MODERNBERT}
+#: the same as a decoder: each token sees those before it, near ones half as far as local_attention
+MODERNBERT_DECODER = MODERNBERT.but(
+    document={
+        "causal": None,
+        "bias": sites(attn="attention_bias", mlp="mlp_bias", head="decoder_bias"),
+        "head": {"dense": DENSE},
+        "local": {
+            "like": "attn",
+            "window": Hole(lambda f: f.needed("local_attention") // 2),
+            "rope": rope("local_rope_theta", layer_type=SLIDING),
+        },
+    },
+    names={
+        **in_layers("model.layers.{l}.", {"attn.q": "attn.q_proj", "attn.k": "attn.k_proj", "attn.v": "attn.v_proj"}),
+        "head.dense": "lm_head.dense",
+        "head.dense.norm": "lm_head.norm",
+    },
+    classes=DECODERS,
+)
+
+READERS: dict[str, Reader] = {
+    "modernbert": MODERNBERT,
+    "modernbert-decoder": MODERNBERT_DECODER,
+}

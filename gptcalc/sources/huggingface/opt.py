@@ -1,4 +1,4 @@
-"""OPT: learned positions with an offset, narrower embeddings."""
+"""OPT: learned positions with an offset, narrower embeddings; XGLM: sines and cosines in their place."""
 
 from __future__ import annotations
 
@@ -57,6 +57,38 @@ OPT = Reader(
     },
 )
 
+XGLM = OPT.but(
+    document={
+        "d": size("d_model", "hidden_size"),
+        "n_heads": size("attention_heads", "num_attention_heads"),
+        "n_layers": size("num_layers", "num_hidden_layers"),
+        "norm": "layernorm",
+        "norm_at": None,
+        "final_norm": None,
+        "bias": ["qkv", "out", "mlp"],
+        "position": "sinusoidal",
+        "embedding": {"scale": when("scale_embedding", "sqrt(d)"), "sinusoids": "tensor2tensor", "offset": 2},
+    },
+    names={
+        "embedding.token": "model.embed_tokens",
+        **in_layers(
+            "model.layers.{l}.",
+            {
+                "attn.norm": "self_attn_layer_norm",
+                "attn.q": "self_attn.q_proj",
+                "attn.k": "self_attn.k_proj",
+                "attn.v": "self_attn.v_proj",
+                "attn.out": "self_attn.out_proj",
+                "mlp.norm": "final_layer_norm",
+                "mlp.up": "fc1",
+                "mlp.down": "fc2",
+            },
+        ),
+        "final_norm": "model.layer_norm",
+    },
+)
+
 READERS: dict[str, Reader] = {
     "opt": OPT,
+    "xglm": XGLM,
 }
