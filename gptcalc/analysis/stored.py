@@ -199,6 +199,7 @@ OTHERS = (
     "vision", "visual", "vit", "image", "img", "audio", "speech", "multi_modal", "mm", "embed_vision", "embed_audio",
     "embed_tokens_extend", "connector", "aligner", "resampler", "talker", "token2wav", "sam_model", "code_predictor",
 )  # fmt: skip
+OTHER = re.compile(rf"(?:[^.]*\.){{0,2}}(?:{'|'.join(OTHERS)})(?:[._]|$)")  # among the first three words
 IN_LAYER = re.compile(r"\b(?:layers|blocks|blk|h)\.(\d+)\.")
 TOKEN_TABLES = ("embedding.token", "head.weight")
 MTP = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.|(?:^|\.)(?:nextn|eh_proj|enorm|hnorm)(?:_\w+)?\.")
@@ -209,7 +210,7 @@ TABLES = re.compile(
 
 def is_other_modality(name: str) -> bool:
     """Whether a tensor belongs to a vision tower, a projector, a speech decoder: not to the text model."""
-    return any(word == other or word.startswith(f"{other}_") for word in name.split(".")[:3] for other in OTHERS)
+    return OTHER.match(name) is not None
 
 
 def multi_token(names: Iterable[str], n_layers: int | None = None) -> dict[str, str]:

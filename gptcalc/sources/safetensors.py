@@ -105,28 +105,33 @@ def parsed(path: Path, size: int, read: Read) -> Header:
 
 
 def _tensor(path: Path, name: str, entry: Any, begin: int, size: int) -> Tensor:
-    what = f"tensor {printable(name)!r}"
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise bad(path, f"{what}: expected dtype, shape and data_offsets")
+    def wrong(problem: str) -> InputError:
+        return bad(path, f"tensor {printable(name)!r}: {problem}")
+
+    if not isinstance(entry, dict) or entry.keys() != ENTRY:
+        raise wrong("expected dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype not in DTYPES:
-        raise bad(path, f"{what}: element type {printable(str(dtype), 20)!r} is not known")
-    if not isinstance(shape, list) or not all(_is_count(n) for n in shape) or len(shape) > 16:
-        raise bad(path, f"{what}: shape {printable(str(shape), 60)} is not a list of sizes")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_count(n) for n in offsets):
-        raise bad(path, f"{what}: data_offsets {printable(str(offsets), 60)} are not two positions")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise wrong(f"element type {printable(str(dtype), 20)!r} is not known")
+    if not isinstance(shape, list) or not all(map(_is_count, shape)) or len(shape) > 16:
+        raise wrong(f"shape {printable(str(shape), 60)} is not a list of sizes")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        raise wrong(f"data_offsets {printable(str(offsets), 60)} are not two positions")
     start, end = offsets
     if not start <= end <= size - begin:
-        raise bad(path, f"{what}: data_offsets {start}..{end} reach beyond the {size - begin} bytes of data")
+        raise wrong(f"data_offsets {start}..{end} reach beyond the {size - begin} bytes of data")
     bits = product(tuple(shape)) * DTYPES[dtype][0]
     if (end - start) * 8 != bits:
         needed = f"{printable(str(bits), 40)} bits, data_offsets give {(end - start) * 8}"
-        raise bad(path, f"{what}: shape {printable(str(shape), 60)} of {dtype} needs {needed}")
+        raise wrong(f"shape {printable(str(shape), 60)} of {dtype} needs {needed}")
     return Tensor(name, tuple(shape), dtype, path, begin + start, begin + end)
 
 
+ENTRY = {"dtype", "shape", "data_offsets"}
+
+
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return type(value) is int and value >= 0
 
 
 def _no_overlap(path: Path, found: tuple[Tensor, ...]) -> None:
