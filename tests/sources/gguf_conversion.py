@@ -18,6 +18,9 @@ from tests.sources.ggufs import written
 
 #: model_type -> llama.cpp's architecture
 ARCHITECTURES = {
+    "falcon_h1": "falcon-h1", "falcon_mamba": "mamba", "granitemoehybrid": "granitehybrid", "jamba": "jamba",
+    "kimi_linear": "kimi-linear", "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "mamba": "mamba", "mamba2": "mamba2",
+    "nemotron_h": "nemotron_h_moe", "qwen3_5_text": "qwen35", "qwen3_next": "qwen3next",
     "bloom": "bloom", "cohere": "command-r", "cohere2": "cohere2", "dbrx": "dbrx", "deepseek_v2": "deepseek2",
     "deepseek_v3": "deepseek2", "ernie4_5_moe": "ernie4_5-moe", "falcon": "falcon", "gemma": "gemma",
     "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n", "gemma4_text": "gemma4", "glm": "chatglm",
@@ -81,7 +84,17 @@ def prepared(shapes: dict[str, Shape], config: dict[str, Any]) -> dict[str, Shap
             shape = (shape[0], shape[2], shape[1])
         if config["model_type"] == "bloom":
             name = name.removeprefix("transformer.")
-        if name.rpartition(".")[2] not in ("weight", "bias"):
+        if name.endswith("dt_bias"):
+            name = name.replace("dt_bias", "dt_proj.bias")
+        if name.endswith("expert_bias"):
+            name = name.replace("expert_bias", "expert_bias.bias")
+        if "_linear.weight" in name and config["model_type"] == "granitemoehybrid":
+            found |= split_granite(name, shape)
+            continue
+        if config["model_type"] == "kimi_linear" and re.search(r"block_sparse_moe\.\w+_proj", name):
+            name = name.replace("block_sparse_moe", "mlp")  # the dense layer
+        last = name.rpartition(".")[2]
+        if last not in ("weight", "bias", "A_log", "D"):
             name += ".weight"
         if ".experts.gate_up_proj" in name and config["model_type"] != "gemma4_text":
             name = name.replace("gate_up_proj_bias.weight", "gate_up_proj.bias")
@@ -90,6 +103,19 @@ def prepared(shapes: dict[str, Shape], config: dict[str, Any]) -> dict[str, Shap
         else:
             found[name.replace("down_proj_bias.weight", "down_proj.bias")] = shape
     return found
+
+
+def split_granite(name: str, shape: Shape) -> dict[str, Shape]:
+    """Gate and up projection lie one behind the other."""
+    shared = "shared_mlp" in name
+    if "output_linear" in name:
+        return {name: shape}
+    half = (shape[0] // 2, shape[1]) if shared else (shape[0], shape[1] // 2, shape[2])
+    if not shared:
+        base = name.removesuffix("input_linear.weight") + "experts."
+        return {f"{base}{word}.weight": half for word in ("w1", "w3")}
+    base = name.partition("shared_mlp")[0]
+    return {f"{base}mlp.shared_experts.{word}_proj.weight": half for word in ("gate", "up")}
 
 
 #: one tensor of several that are numbered
@@ -106,12 +132,16 @@ def merged(shapes: dict[str, Shape]) -> dict[str, Shape]:
             continue
         start, end = match.span(1 if match[1] else 2)
         whole = name[:start] + name[end:]
+        if ".mixer.experts." in whole:  # what Nemotron-H's converter calls them
+            whole = whole.replace("backbone", "model").replace("mixer", "mlp")
         n = found[whole][0] + 1 if whole in found else 1
         found[whole] = (n, *shape)
     return found
 
 
 def layers(config: dict[str, Any]) -> int:
+    if "layers_block_type" in config:
+        return len(config["layers_block_type"])
     return next(config[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in config)
 
 
@@ -121,7 +151,7 @@ def first(config: dict[str, Any], *names: str, default: Any = None) -> Any:
 
 #: numbers that the converter takes over from a field of the config, whichever of its names is there
 TAKEN = {
-    "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "context_length": ("max_position_embeddings", "model_max_length", "n_positions", "max_seq_len", "seq_length"),
     "embedding_length": ("hidden_size", "n_embd", "d_model"),
     "attention.layer_norm_rms_epsilon": ("rms_norm_eps",),
     "attention.layer_norm_epsilon": ("layer_norm_epsilon", "layer_norm_eps", "norm_eps"),
@@ -134,7 +164,7 @@ TAKEN = {
     "final_logit_softcapping": ("final_logit_softcapping",),
     "leading_dense_block_count": ("first_k_dense_replace",),
     "expert_count": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
-    "expert_used_count": ("num_experts_per_tok", "top_k_experts", "moe_k"),
+    "expert_used_count": ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k"),
     "expert_shared_count": ("n_shared_experts",),
     "expert_feed_forward_length": ("moe_intermediate_size",),
     "expert_weights_scale": ("routed_scaling_factor",),
@@ -156,6 +186,7 @@ INSIDE = {"kv_n_heads": "num_key_value_heads", "moe_num_experts": "num_local_exp
           "alibi_bias_max": "alibi_bias_max", "clip_qkv": "clip_qkv"}  # fmt: skip
 PATTERNED = {"gemma3n_text", "gemma4_text", "mimo_v2_flash"}  # their converters list which layers have a window
 LAYERNORMS = {"phimoe"}  # whose rms_norm_eps is a layernorm's
+RMSNORMS = {"mamba", "falcon_mamba", "mamba2", "nemotron_h", "lfm2", "lfm2_moe"}  # the other way round
 
 
 def metadata(config: dict[str, Any]) -> dict[str, Any]:
@@ -167,18 +198,19 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
     found = {key: value for key, names in TAKEN.items() if (value := first(config, *names)) is not None}
     found.setdefault("context_length", found["embedding_length"])  # BLOOM's converter
     found["block_count"] = layers(config) + (config.get("num_nextn_predict_layers") or 0)
+    found.setdefault("attention.head_count", 0)
     found["feed_forward_length"] = first(config, "intermediate_size", "n_inner", "ffn_hidden_size", default=1)
     heads, d = found["attention.head_count"], found["embedding_length"]
     kv_heads = 1 if config.get("multi_query") else first(config, "num_key_value_heads", "num_kv_heads", default=heads)
     found["attention.head_count_kv"] = kv_heads
-    d_head = first(config, "head_dim", default=d // heads)
+    d_head = first(config, "head_dim", default=d // max(1, heads))
     found["attention.key_length"] = found["attention.value_length"] = d_head
     if "v_head_dim" in config:
         found["attention.value_length"] = config["v_head_dim"]
     types = config.get("layer_types")
     if model_type in PATTERNED and types:
         found["attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in types]
-    found |= rotation(config, d_head)
+    found |= rotation(config, d_head) | recurrence(config, d)
     if "kv_lora_rank" in config:  # latent attention: one KV head, its own widths beside
         whole = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
         found |= {"attention.key_length": config["kv_lora_rank"] + config["qk_rope_head_dim"],
@@ -187,6 +219,8 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
                   "rope.dimension_count": config["qk_rope_head_dim"]}  # fmt: skip
     if model_type in LAYERNORMS:
         found["attention.layer_norm_epsilon"] = found.pop("attention.layer_norm_rms_epsilon")
+    if model_type in RMSNORMS:
+        found["attention.layer_norm_rms_epsilon"] = found.pop("attention.layer_norm_epsilon")
     if config.get("attn_config", {}).get("alibi"):
         found["attention.max_alibi_bias"] = float(config["alibi_bias_max"])
     if model_type == "dbrx":
@@ -210,6 +244,31 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
             found |= {"attention.key_length_swa": d_head, "attention.value_length_swa": d_head,
                       "attention.key_length": wide, "attention.value_length": wide}  # fmt: skip
     return found
+
+
+def recurrence(config: dict[str, Any], d: int) -> dict[str, Any]:
+    """State spaces, delta rules and short convolutions."""
+    inner = first(config, "mamba_d_ssm", default=int(first(config, "expand", "mamba_expand", default=0) * d))
+    found: dict[str, Any] = {
+        "ssm.conv_kernel": first(config, "conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim"),
+        "ssm.inner_size": inner or None,
+        "ssm.state_size": first(config, "state_size", "mamba_d_state", "ssm_state_size", "linear_key_head_dim"),
+        "ssm.time_step_rank": first(config, "mamba_dt_rank", "mamba_n_heads", "mamba_num_heads", "num_heads",
+                                    "linear_num_value_heads", "time_step_rank"),
+        "ssm.group_count": first(config, "n_groups", "mamba_n_groups", "linear_num_key_heads"),
+        "shortconv.l_cache": config.get("conv_L_cache"),
+    }  # fmt: skip
+    if "linear_num_value_heads" in config:
+        found["ssm.inner_size"] = config["linear_num_value_heads"] * config["linear_value_head_dim"]
+    if "mamba_head_dim" in config:  # Nemotron-H says heads and their width
+        found["ssm.inner_size"] = config["mamba_num_heads"] * config["mamba_head_dim"]
+    if config["model_type"] == "falcon_mamba":
+        found["ssm.dt_b_c_rms"] = True
+    if config["model_type"] == "kimi_linear":
+        found["kda.head_dim"] = config["linear_head_dim"]
+    if config.get("position_embedding_type") == "nope":
+        found["rope.scaling.finetuned"] = False
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def rotation(config: dict[str, Any], d_head: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.sources.gguf.metadata import Facts
+from gptcalc.sources.gguf.recurrent import mixer
 from gptcalc.sources.gguf.styles import Style
 
 SCALINGS = {"linear": "linear", "yarn": "yarn"}
@@ -17,10 +18,10 @@ class Mixers:
         self.facts = facts
         self.style = style
         n, d = facts.n_layers, facts.size("embedding_length")
-        self.n_heads = facts.each("attention.head_count")
+        self.n_heads = facts.each("attention.head_count", 0)
         self.n_kv_heads = [k or h for k, h in zip(self._kv_heads(), self.n_heads, strict=True)]
         most = max(self.n_heads) or 1
-        self.d_head = facts.size("attention.key_length", d // most if d % most == 0 else None)
+        self.d_head = facts.size("attention.key_length", max(1, d // most) if d % most == 0 else None)
         self.d_v = facts.size("attention.value_length", self.d_head)
         self.window = facts.size("attention.sliding_window", 0, least=0) or None
         self.windowed = self._windowed()
@@ -47,13 +48,18 @@ class Mixers:
         return [not every or (i + 1) % every != 0 for i in range(n)]
 
     def of(self, layer: int) -> list[dict[str, Any]]:
-        """The mixer of a layer; none where a search has taken it away (Nemotron)."""
+        """The mixers of a layer, side by side; none where a search has taken it away (Nemotron)."""
         has = self.facts.has
+        found = []
+        recurrent = mixer(self.facts, self.style, layer)
+        if recurrent is not None:
+            found.append(recurrent)
         if has(layer, "attn_kv_a_mqa"):
             return [self.latent(layer)]
-        if not (has(layer, "attn_q") or has(layer, "attn_qkv")):
-            return []
-        return [self.attention(layer)]
+        parallel = recurrent is None or recurrent["kind"] == "mamba2"  # a delta rule's projections are called alike
+        if parallel and (has(layer, "attn_q") or has(layer, "attn_qkv")):
+            return [self.attention(layer), *found]
+        return found
 
     # grouped
 
@@ -105,7 +111,9 @@ class Mixers:
 
     def rotates(self, layer: int) -> bool:
         facts, style = self.facts, self.style
-        if facts.whole("position_embd") is not None or self.has_alibi():
+        if facts.whole("position_embd") is not None or self.has_alibi() or not style.positions:
+            return False
+        if style.by_finetuned and not facts.flag("rope.scaling.finetuned", True):
             return False
         if style.nope_every and (layer + 1) % style.nope_every == 0:
             return False
@@ -135,7 +143,7 @@ class Mixers:
     def qk_norm(self, layer: int, d_head: int, rotates: bool) -> dict[str, Any] | None:
         shape = self.facts.shape(layer, "attn_q_norm")
         if shape is None:
-            return {"kind": "l2", "weight": False, "after_rope": True} if self.style.l2_norm and rotates else None
+            return {"weight": False, "after_rope": True} if self.style.bare_qk_norm and rotates else None
         bias = {"bias": self.facts.has(layer, "attn_q_norm", "bias")}
         after = {"after_rope": True} if self.style.norm_after_rope else {}
         over = "each" if len(shape) > 1 else "head" if shape[-1] == d_head else "full"
@@ -147,9 +155,11 @@ class Mixers:
         return {"weight": False, "eps": self.facts.number("attention.layer_norm_rms_epsilon", 1e-6)}
 
     def gate(self, layer: int) -> str | None:
-        shape = self.facts.shape(layer, "attn_gate")
+        facts = self.facts
+        shape = facts.shape(layer, "attn_gate")
         if shape is None:
-            return None
+            both = 2 * self.n_heads[layer] * self.d_head  # queries and gates in one matrix
+            return "full" if facts.has(layer, "attn_q") and facts.width(layer, "attn_q", 0) == both else None
         return "head" if shape[0] == self.n_heads[layer] else "full"
 
     # rotation
@@ -205,7 +215,8 @@ class Mixers:
             "d_nope": whole - d_rope,
             "d_rope": d_rope,
             "d_v": facts.size("attention.value_length_mla", self.d_v),
-            "rope": self.rope(d_rope, False),
+            "position": "rope" if self.style.positions else "none",
+            "rope": self.rope(d_rope, False) if self.style.positions else None,
             **self.norms(layer),
         }
 

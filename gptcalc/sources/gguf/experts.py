@@ -81,6 +81,7 @@ def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         **({"selection_bias": True} if has(layer, "exp_probs_b", "bias") else {}),
         "route_scale": scale if scale else 1.0,
         **groups(facts),
+        **({"d_latent": facts.width(layer, "ffn_latent_down", 0)} if has(layer, "ffn_latent_down") else {}),
         "bias": sites,
         "weight_at": "input" if style.at_input else "output",
         **({"router_scale": True} if has(layer, "ffn_gate_inp", "scale") else {}),

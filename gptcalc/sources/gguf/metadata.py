@@ -94,7 +94,8 @@ class Facts:
         return None if tensor is None else tensor.shape
 
     def has(self, layer: int, stem: str, ending: str = "weight") -> bool:
-        return f"blk.{layer}.{stem}.{ending}" in self.tensors
+        name = f"blk.{layer}.{stem}"
+        return f"{name}.{ending}" in self.tensors or (ending == "weight" and name in self.tensors)
 
     def width(self, layer: int, stem: str, axis: int) -> int:
         """A size that only a tensor's shape says."""

@@ -71,6 +71,7 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
     d = facts.size("embedding_length")
     logit_scale = facts.number("logit_scale")
     embedding_scale = facts.number("embedding_scale")
+    last = facts.whole("output_norm") is not None
     normed = facts.whole("token_embd_norm") is not None
     return {
         "d": d,
@@ -80,7 +81,7 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
         "tying": style.tied or facts.whole("output") is None,
         "position": "learned" if learned else None,
         "norm": norm(facts),
-        "final_norm": None if facts.whole("output_norm") or unweighted(facts) else False,
+        "final_norm": None if last or normed or unweighted(facts) else False,
         "bias": ["head"] if facts.whole("output", "bias") else None,
         "softcap": facts.number("final_logit_softcapping") or None,
         "logit_scale": (1 / logit_scale if style.divides_logits else logit_scale) if logit_scale else None,
@@ -88,7 +89,7 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
         "embedding": without_nothing(
             {
                 "scale": embedding_scale or ("sqrt(d)" if style.scaled_embedding else None),
-                "norm": True if normed else None,
+                "norm": True if normed and last else None,  # alone it is the last norm (LFM2)
                 "rows": learned[0] if learned else None,
             }
         )
@@ -158,10 +159,12 @@ def noted(facts: Facts) -> dict[str, str]:
 
 def joined(facts: Facts, layer: int, parts: list[str], units: list[str]) -> str:
     """One layer's expression: one part after the other, or in parallel on the same input."""
-    both = "|".join(units)
+    both, mixers = "|".join(units), "|".join(parts)
     if not parts or not units:
-        return "".join(parts) or both
-    return "".join(parts) + ("|" if is_parallel(facts, layer) else "+") + both
+        return mixers or both
+    if len(parts) > 1:
+        mixers = f"({mixers})"
+    return mixers + ("|" if is_parallel(facts, layer) else "+") + both
 
 
 def is_parallel(facts: Facts, layer: int) -> bool:

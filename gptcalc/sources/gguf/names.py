@@ -9,30 +9,82 @@ from gptcalc.sources.huggingface.tensors import (
     Entry,
     Held,
     Names,
+    Parts,
     bare,
-    fused,
     in_layers,
 )
 
 PREFIX = "blk.{l}."
 
-_latent = fused("attn_kv_a_mqa", (("attn.kv_a", "kv_rank"), ("attn.k_rope", "d_rope")))
-_kv_b = fused("attn_kv_b", (("attn.k_b", "d_nope"), ("attn.v_b", "d_v")), groups="n_heads")
+
+def together(module: str, parts: Parts, groups: str | int = 1) -> dict[str, Held]:
+    """The parts of one matrix, each of which may also stand alone."""
+    return {stem: Held(module, parts=parts, groups=groups) for stem, _ in parts}
 
 
-def _or(first: str | Held, second: Entry) -> Entry:
-    return (first, second) if isinstance(second, (str, Held)) else (first, *second)
+_latent = together("attn_kv_a_mqa", (("attn.kv_a", "kv_rank"), ("attn.k_rope", "d_rope")))
+_kv_b = together("attn_kv_b", (("attn.k_b", "d_nope"), ("attn.v_b", "d_v")), groups="n_heads")
 
+_qkv = together("attn_qkv", QKV)
+_gate_up = together("ffn_up", GATE_UP)
+_experts = together("ffn_gate_up_exps", EXPERTS_GATE_UP)
 
-_qkv = fused("attn_qkv", QKV)
-_gate_up = fused("ffn_up", GATE_UP)
-_experts = fused("ffn_gate_up_exps", EXPERTS_GATE_UP)
+#: queries and their gates in one matrix (Qwen3-Next)
+QUERIES = together("attn_q", (("attn.q", 1), ("attn.gate", 1)), groups="n_heads")
+
+_ba = together("ssm_ba", (("linear.beta", 1), ("linear.decay", 1)), groups="n_k_heads")
+_keys: Parts = (("linear.q", "k_width"), ("linear.k", "k_width"), ("linear.v", "v_width"))
+_delta = together("attn_qkv", _keys)
+_delta_and_gate = together("ssm_in", (*_keys, ("linear.gate", "v_width")), groups="n_k_heads")
+_convolved = together("ssm_conv1d", tuple((f"{stem}_conv", width) for stem, width in _keys))
+
+RECURRENT: dict[str, Entry] = {
+    "mamba.norm": "attn_norm",
+    **together("ssm_in", (("mamba.x", 1), ("mamba.z", 1))),
+    "mamba.inner_conv": "ssm_conv1d",
+    **together("ssm_x", (("mamba.dt_a", "dt_rank"), ("mamba.B", "d_state"), ("mamba.C", "d_state"))),
+    "mamba.dt_b": "ssm_dt",
+    "mamba.A_log": bare("ssm_a"),
+    "mamba.D": bare("ssm_d"),
+    "mamba.dt_a_norm": "ssm_dt_norm",
+    "mamba.B_norm": "ssm_b_norm",
+    "mamba.C_norm": "ssm_c_norm",
+    "mamba.out": "ssm_out",
+    "mamba2.norm": "attn_norm",
+    **together("ssm_in", (("mamba2.z", "d_inner"), ("mamba2.x", "d_inner"), ("mamba2.B", "d_shared"),
+                       ("mamba2.C", "d_shared"), ("mamba2.dt", "n_heads"))),
+    **together("ssm_conv1d", (("mamba2.x_conv", "d_inner"), ("mamba2.B_conv", "d_shared"),
+                              ("mamba2.C_conv", "d_shared"))),
+    "mamba2.A_log": bare("ssm_a"),
+    "mamba2.D": bare("ssm_d"),
+    "mamba2.dt_bias": bare("ssm_dt.bias"),
+    "mamba2.out_norm": "ssm_norm",
+    "mamba2.out": "ssm_out",
+    "linear.norm": "attn_norm",
+    **{f"linear.{x}": ("attn_" + x, _delta[f"linear.{x}"], _delta_and_gate[f"linear.{x}"]) for x in "qkv"},
+    **{f"linear.{x}_conv": (f"ssm_conv1d_{x}", _convolved[f"linear.{x}_conv"]) for x in "qkv"},
+    "linear.gate": ("attn_gate", _delta_and_gate["linear.gate"]),
+    "linear.beta": ("ssm_beta", _ba["linear.beta"]),
+    "linear.decay": ("ssm_alpha", _ba["linear.decay"]),
+    "linear.decay_a": "ssm_f_a",
+    "linear.decay_b": "ssm_f_b",
+    "linear.gate_a": "ssm_g_a",
+    "linear.gate_b": "ssm_g_b",
+    "linear.A_log": bare("ssm_a"),
+    "linear.dt_bias": bare("ssm_dt.bias"),
+    "linear.out_norm": "ssm_norm",
+    "linear.out": ("ssm_out", "attn_output"),
+    "conv.norm": "attn_norm",
+    **together("shortconv.in_proj", (("conv.B", 1), ("conv.C", 1), ("conv.x", 1))),
+    "conv.inner_conv": "shortconv.conv",
+    "conv.out": "shortconv.out_proj",
+}  # fmt: skip
 
 NAMES: Names = {
     "embedding.token": "token_embd",
     "embedding.position": "position_embd",
     "embedding.norm": "token_embd_norm",
-    "final_norm": "output_norm",
+    "final_norm": ("output_norm", "token_embd_norm"),
     "head": "output",
     "ple.token": "per_layer_token_embd",
     "ple.projection": "per_layer_model_proj",
@@ -45,23 +97,24 @@ NAMES: Names = {
             "parallel.norm": "attn_norm",
             "parallel.out_norm": "post_ffw_norm",
             "attn.norm": "attn_norm",
-            "attn.q": _or("attn_q", _qkv["attn.q"]),
-            "attn.k": _or("attn_k", _qkv["attn.k"]),
-            "attn.v": _or("attn_v", _qkv["attn.v"]),
+            "attn.q": ("attn_q", _qkv["attn.q"]),
+            **RECURRENT,
+            "attn.k": ("attn_k", _qkv["attn.k"]),
+            "attn.v": ("attn_v", _qkv["attn.v"]),
             "attn.out": "attn_output",
             "attn.q_norm": "attn_q_norm",
             "attn.k_norm": "attn_k_norm",
             "attn.out_norm": "attn_sub_norm",
             "attn.post_norm": ("post_attention_norm", "attn_output_norm"),
             "attn.sinks": "attn_sinks",
-            "attn.gate": "attn_gate",
+            "attn.gate": ("attn_gate", QUERIES["attn.gate"]),
             "attn.q_a": "attn_q_a",
             "attn.q_a_norm": "attn_q_a_norm",
             "attn.q_b": "attn_q_b",
             **_latent,
             "attn.kv_a_norm": "attn_kv_a_norm",
-            "attn.k_b": _or("attn_k_b", _kv_b["attn.k_b"]),
-            "attn.v_b": _or("attn_v_b", _kv_b["attn.v_b"]),
+            "attn.k_b": ("attn_k_b", _kv_b["attn.k_b"]),
+            "attn.v_b": ("attn_v_b", _kv_b["attn.v_b"]),
             "attn.index.q": "indexer.attn_q_b",
             "attn.index.k": "indexer.attn_k",
             "attn.index.k_norm": "indexer.k_norm",
@@ -69,21 +122,23 @@ NAMES: Names = {
             "attn.laurel.left": "laurel_l",
             "attn.laurel.right": "laurel_r",
             "attn.laurel.norm": "laurel_post_norm",
-            "mlp.norm": ("ffn_norm", "attn_norm_2", "post_attention_norm"),
+            "mlp.norm": ("ffn_norm", bare("ffn_norm"), "attn_norm_2", "post_attention_norm", "attn_norm"),
             "mlp.post_norm": ("post_ffw_norm_1", "post_ffw_norm", "layer_output_norm"),
-            "mlp.gate": _or("ffn_gate", _gate_up["mlp.gate"]),
-            "mlp.up": _or("ffn_up", _gate_up["mlp.up"]),
+            "mlp.gate": ("ffn_gate", _gate_up["mlp.gate"]),
+            "mlp.up": ("ffn_up", _gate_up["mlp.up"]),
             "mlp.down": "ffn_down",
             "mlp.mid_norm": "ffn_sub_norm",
-            "moe.norm": ("pre_ffw_norm_2", "ffn_norm", "post_attention_norm"),
+            "moe.norm": ("pre_ffw_norm_2", "ffn_norm", "post_attention_norm", "attn_norm"),
             "moe.post_norm": ("post_ffw_norm_2", "post_ffw_norm", "layer_output_norm"),
             "moe.router": "ffn_gate_inp",
             "moe.router_scale": bare("ffn_gate_inp.scale"),
             "moe.expert_scale": bare("ffn_down_exps.scale"),
             "moe.selection_bias": bare("exp_probs_b.bias"),
-            "moe.gate": ("ffn_gate_exps", "ffn_gate.{e}", _experts["moe.gate"]),  # type: ignore[dict-item]
-            "moe.up": ("ffn_up_exps", "ffn_up.{e}", _experts["moe.up"]),  # type: ignore[dict-item]
+            "moe.gate": ("ffn_gate_exps", "ffn_gate.{e}", _experts["moe.gate"]),
+            "moe.up": ("ffn_up_exps", "ffn_up.{e}", _experts["moe.up"]),
             "moe.down": ("ffn_down_exps", "ffn_down.{e}"),
+            "moe.latent_down": "ffn_latent_down",
+            "moe.latent_up": "ffn_latent_up",
             "moe.shared.gate": "ffn_gate_shexp",
             "moe.shared.up": "ffn_up_shexp",
             "moe.shared.down": "ffn_down_shexp",

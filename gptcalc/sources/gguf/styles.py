@@ -26,10 +26,13 @@ class Style(NamedTuple):
     local_theta: float | None = None  # of layers with a window, where metadata don't say
     scale: float | None = None  # of the scores, where it isn't 1/√d_head and metadata don't say
     v_norm: bool = False  # values are normed, without a weight
-    l2_norm: bool = False  # queries and keys that rotate are normed, without a weight
+    bare_qk_norm: bool = False  # queries and keys that rotate are normed, without a weight
     norm_after_rope: bool = False  # the norm of queries and keys comes behind the rotation
     alibi: bool = False  # linear biases whatever the metadata say
     alibi_layers: int | None = None  # models of so many layers have linear biases (Baichuan's larger one)
+    positions: bool = True  # attention rotates at all
+    by_finetuned: bool = False  # whether it does, rope.scaling.finetuned says (Granite 4)
+    dt_min: float = 0.0  # least step of a Mamba-2
     divides_logits: bool = False  # the metadata's factor of the logits is a divisor
 
 
@@ -59,6 +62,7 @@ STYLES: dict[str, Style] = {
     "ernie4_5-moe": Style(adjacent=True, normalize=True),
     "exaone": Style(),
     "exaone4": Style(every=4, full_rotates=False),
+    "falcon-h1": Style(),
     "falcon": Style(function="gelu", tied=True),
     "gemma": GEMMA,
     "gemma2": GEMMA._replace(every=2),
@@ -73,14 +77,21 @@ STYLES: dict[str, Style] = {
     "gptneox": Style(function="gelu"),
     "granite": Style(divides_logits=True),
     "granitemoe": Style(router="topk_softmax", divides_logits=True),
+    "granitehybrid": Style(router="topk_softmax", divides_logits=True, by_finetuned=True),
     "grok": Style(function="gelu_tanh", scaled_embedding=True),
     "hunyuan-dense": Style(norm_after_rope=True),
     "hunyuan-moe": LLAMA._replace(norm_after_rope=True),
     "internlm2": Style(),
     "jais2": Style(function="relu2"),
+    "jamba": Style(positions=False),
+    "kimi-linear": SIGMOID._replace(positions=False),
+    "lfm2": Style(),
+    "lfm2moe": SIGMOID,
     "llama": LLAMA,
     "llama4": Style(adjacent=True, every=4, chunk=8192, full_rotates=False, router="topk_sigmoid", at_input=True,
-                    l2_norm=True),
+                    bare_qk_norm=True),
+    "mamba": Style(positions=False),
+    "mamba2": Style(positions=False),
     "mimo2": SIGMOID,
     "minicpm": Style(divides_logits=True),
     "minicpm3": Style(divides_logits=True),
@@ -88,6 +99,8 @@ STYLES: dict[str, Style] = {
     "mistral3": LLAMA,
     "mistral4": Style(adjacent=True, normalize=True),
     "mpt": Style(function="gelu", tied=True),
+    "nemotron_h": Style(function="relu2", positions=False, dt_min=0.001),
+    "nemotron_h_moe": Style(function="relu2", positions=False, dt_min=0.001, router="sigmoid", normalize=True),
     "nemotron": Style(function="relu2"),
     "olmo": Style(),
     "olmo2": Style(every=4),
@@ -102,6 +115,9 @@ STYLES: dict[str, Style] = {
     "qwen2vl": Style(),
     "qwen3": Style(),
     "qwen3moe": LLAMA,
+    "qwen35": Style(),
+    "qwen35moe": LLAMA,
+    "qwen3next": LLAMA,
     "qwen3vl": Style(),
     "qwen3vlmoe": LLAMA,
     "seed_oss": Style(),
