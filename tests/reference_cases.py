@@ -129,6 +129,18 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "mlp": "xielu",
         "rope": {"scaling": {"kind": "ntk", "factor": 4.0}},
     },
+    "difference": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 8, "n_kv_heads": 4, "d_head": 6, "d_v": 5, "d_ff": 17, "n_layers": 2,
+        "layers": "attn+mlp alone+mlp", "attn": {"differential": {}}, "alone": {"like": "attn", "n_kv_heads": 8},
+        "mlp": {"residual_factors": {"stream": True, "output": "channel", "bias": True}},
+    },
+    "dynamic": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 3, "d_head": 6, "d_v": 5, "d_ff": 17, "n_layers": 3,
+        "layers": "attn+mlp alone+gated one+mlp", "attn": {"dynamic_mask": {"top_k": 4}, "qk_norm": "head",
+            "residual_factors": {"stream": True}},
+        "alone": {"like": "attn", "n_kv_heads": 6}, "one": {"like": "attn", "n_kv_heads": 1},
+        "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
+    },
     "backward": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "rope": {"backward": True},
         "norm": {"weight": False}, "embedding": {"norm": True}, "softcap": 6.0,

@@ -11,6 +11,8 @@ from gptcalc.architecture.attention import (
     AttentionSite,
     BlockIndexer,
     Bottleneck,
+    Differential,
+    DynamicMask,
     RelativeBias,
     Scores,
 )
@@ -89,7 +91,16 @@ from gptcalc.architecture.rope import (
     rotated,
 )
 from gptcalc.architecture.storage import Fused, Ggml, Storage
-from gptcalc.architecture.sublayer import KV, LowRankResidual, NormAt, OutputGate, Residual, ResidualGate, Sublayer
+from gptcalc.architecture.sublayer import (
+    KV,
+    LowRankResidual,
+    NormAt,
+    OutputGate,
+    Residual,
+    ResidualFactors,
+    ResidualGate,
+    Sublayer,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -120,9 +131,11 @@ __all__ = [
     "Dense",
     "DenseFunction",
     "Depth",
+    "Differential",
     "Disentangled",
     "Dropout",
     "Dynamic",
+    "DynamicMask",
     "Embedding",
     "Encoder",
     "EntryIndexer",
@@ -174,6 +187,7 @@ __all__ = [
     "RelativeBias",
     "Repeat",
     "Residual",
+    "ResidualFactors",
     "ResidualGate",
     "Rope",
     "Router",

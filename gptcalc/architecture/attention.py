@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import field
 
 from gptcalc.architecture.base import Flat, Kernel, Positive, Several, Size, Strict
-from gptcalc.architecture.norms import ModelNorm, Norm, OutNorm, QKNorm
+from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
 from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
@@ -70,6 +70,24 @@ class Scores(Strict, frozen=True, kw_only=True):
         return 1 if self.disentangled is None else 1 + self.disentangled.c2p + self.disentangled.p2c
 
 
+class Differential(Strict, frozen=True, kw_only=True):
+    """Differential attention (arXiv:2410.05258): of two heads' softmaxes one is taken off the other, times
+    λ = e^{q₁·k₁} − e^{q₂·k₂} + λ₀ with four learned vectors, λ₀ = 0.8 − 0.6·e^{−0.3·l} in layer l = 0, 1, …
+
+    Heads of the first half meet those of the second, both read the values of both; the result is normed and
+    multiplied by 1 − λ₀.
+    """
+
+    norm: BareNorm
+
+
+class DynamicMask(Strict, frozen=True, kw_only=True):
+    """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
+    than top_k those are seen where it is largest (Doge)."""
+
+    top_k: Size
+
+
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
     """Softmax attention: multi-head, grouped or multi-query, over the whole past, a window or a chunk of it.
 
@@ -101,6 +119,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None
     kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
+    differential: Differential | None = None
+    dynamic_mask: DynamicMask | None = None
 
     @property
     def score_scale(self) -> float:
@@ -129,6 +149,10 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._refuse("relative", {key: value is not None for key, value in given.items()})
         if self.index is not None:
             self._check_index(self.index)
+        if self.differential is not None:
+            self._check_differential()
+        if self.dynamic_mask is not None:
+            self._refuse("dynamic_mask", self._of_positions())
         if not self.causal:
             self._refuse("source" if self.source else "causal", self._of_the_past())
         elif self.source:
@@ -141,6 +165,27 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if self.scores.buckets is not None or self.scores.disentangled is not None:
             self._check_distances()
 
+    def _check_differential(self) -> None:
+        if self.n_kv_heads % 2:
+            raise InputError(f"{self.section}.differential: n_kv_heads = {self.n_kv_heads} has no halves")
+        others = {"gate": self.gate is not None, "out_norm": self.out_norm is not None, "sinks": self.scores.sinks}
+        self._refuse("differential", {**others, **self._of_positions()})
+
+    def _of_positions(self) -> dict[str, bool]:
+        """What adds to the scores, or chooses keys, by itself."""
+        return {
+            "relative": self.scores.relative is not None,
+            "buckets": self.scores.buckets is not None,
+            "disentangled": self.scores.disentangled is not None,
+            "index": self.index is not None,
+            "experts": self.experts is not None,
+            "position: alibi": self.position == "alibi",
+            "source": self.source,
+            "window": self.window is not None,
+            "chunk": self.chunk is not None,
+            "kv": self.kv is not None,
+        }
+
     def _of_the_past(self) -> dict[str, bool]:
         """What says something of tokens before others alone."""
         return {
@@ -150,6 +195,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "relative": self.scores.relative is not None,
             "kv_conv": self.kv_conv is not None,
             "position: alibi": self.position == "alibi",
+            "dynamic_mask": self.dynamic_mask is not None,
         }
 
     def _check_distances(self) -> None:

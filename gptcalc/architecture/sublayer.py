@@ -27,6 +27,23 @@ class LowRankResidual(Strict, frozen=True, kw_only=True):
     norm: ModelNorm
 
 
+class ResidualFactors(Strict, frozen=True, kw_only=True):
+    """Learned factors of a residual: x ← f·(x + b) + f′·(y + b′), one of each a channel, as far as there are any.
+
+    output: of what joins the stream, one factor a channel, or tanh of one number (arXiv:2204.14198, §2.2). bias: both
+    are moved before they are multiplied (ZAYA).
+    """
+
+    stream: bool = False
+    output: Literal["none", "channel", "tanh"] = "none"
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.stream and self.output == "none" and not self.bias:
+            raise InputError("residual_factors: neither stream nor output nor bias")
+
+
 class Residual(Strict, frozen=True, kw_only=True):
     """How a sublayer's output joins the stream: times a factor, gated, or with a learned part beside it.
 
@@ -37,11 +54,12 @@ class Residual(Strict, frozen=True, kw_only=True):
     gate: ResidualGate | None = field(default=None, name="residual_gate")
     low_rank: LowRankResidual | None = field(default=None, name="laurel")
     conv: Kernel | None = field(default=None, name="out_conv")
+    factors: ResidualFactors | None = field(default=None, name="residual_factors")
 
     @property
     def is_sum(self) -> bool:
         """Whether the stream is just added to, so that others may add to it at once."""
-        return self.gate is None and self.low_rank is None
+        return self.gate is None and self.low_rank is None and self.factors is None
 
 
 class Sublayer(Strict, frozen=True, kw_only=True):
@@ -71,6 +89,11 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
         if self.residual.gate is not None and self.residual.low_rank is not None:
             raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
+        if self.residual.factors is not None:
+            others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
+            for key, used in {**others, "norm_at: post": self.norm_at == "post"}.items():
+                if used:
+                    raise InputError(f"{self.section}.residual_factors: not defined with {key}")
 
     @property
     def norm_behind(self) -> Norm | None:

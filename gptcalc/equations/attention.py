@@ -7,8 +7,9 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from gptcalc.architecture import Attention, BlockIndexer, OutputGate, QKNorm, Temperature
+from gptcalc.architecture import Attention, BlockIndexer, Differential, DynamicMask, OutputGate, QKNorm, Temperature
 from gptcalc.equations import relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
@@ -18,7 +19,9 @@ from gptcalc.equations.symbols import Symbols
 
 
 def head_indices(a: Attention) -> tuple[str, str]:
-    """How the heads of queries and those of keys are written."""
+    """How the heads of queries and those of keys are written; halves of them (ξ) where two make a difference."""
+    if a.differential is not None:
+        return ("ξ,h", "ξ,h") if a.n_kv_heads == a.n_heads else ("ξ,g,r", "ξ,g")
     if a.n_kv_heads == a.n_heads:
         return "h", "h"
     return ("h", "") if a.n_kv_heads == 1 else ("g,r", "g")
@@ -38,6 +41,12 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         g = symbols.index("n_kv_heads", a.n_kv_heads, "heads", name, "kv")
         letters["g"] = g
         letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "heads", "tp")
+    if a.differential is not None:
+        letters |= halves(letters)
+    if a.dynamic_mask is not None:
+        letters["ν"] = letters["g" if a.n_kv_heads not in (1, a.n_heads) else "h"]
+        if a.n_kv_heads == 1:
+            letters["ν"] = symbols.derived("1", 1, "heads")
     if a.bottleneck is not None:
         letters["m"] = symbols.index("q_rank", a.bottleneck.rank, "channels", name)
     if a.experts is not None:
@@ -57,6 +66,16 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["σ"] = Index("N", 0, "source")
         letters["υ"] = d if d_source == d.size else symbols.index("d_source", d_source, "channels")
     return letters | relative.scope(a, symbols)
+
+
+def halves(letters: dict[str, Index]) -> dict[str, Index]:
+    """Heads in two halves: ξ says which."""
+    found = {"ξ": Symbols.derived("2", 2, "heads")}
+    for letter in ("h", "g"):
+        if letter in letters:
+            whole = letters[letter]
+            found[letter] = whole._replace(symbol=f"{whole.symbol}/2", size=whole.size // 2)
+    return found
 
 
 def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bool) -> None:
@@ -85,6 +104,8 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         relative.bucket_bias(lines, a, a.scores.buckets, head_indices(a)[0])
     if a.scores.disentangled is not None:
         relative.disentangled(lines, a, a.scores.disentangled)
+    if a.dynamic_mask is not None:
+        pairs = _dynamic(lines, a, a.dynamic_mask)
     _scores(lines, a, pairs, dropout)
     _output(lines, a)
 
@@ -256,6 +277,8 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
         z = f"{z} + b[{here}]"
     if a.scores.buckets is not None:
         z = f"{z} + b_D[{_ix('t', s, q)}]"
+    if a.dynamic_mask is not None:
+        z = f"{z} + b_Δ[{_ix('s', kv)}]"
     if a.scores.sinks:
         lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
@@ -263,12 +286,45 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
     if dropout:
         lines.pointwise(f"μ[{here}] = keep({here})", pairs, saved=1)
         lines.pointwise(f"α[{here}] = dropout(α[{here}], μ[{here}])", pairs, saved=2)
+    if a.differential is not None:
+        _difference(lines, a, a.differential, pairs)
+        return
     lines.sum(f"o[{out}] = Σ_{s} α[{here}]·{values}[{_ix(s, kv, 'w')}]", pairs, saved=2)
     if a.out_norm is not None:
         over = "w" if a.out_norm.over == "head" else _ix(q, "w")
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)
     if a.gate is not None:
         gated(lines, a.gate, _ix("t", slot), q, "w")
+
+
+def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
+    """By how much the scores of a key grow, made of its values again in every pass, and which keys are seen."""
+    _, kv = head_indices(a)
+    where = _ix("s", kv)
+    over = "w" if not kv else f"{{{kv},w}}"
+    lines.sum(f"Δ[s,ν] = Σ_{over} V[{_ix('s', kv, 'w')}]·W_Δ[{_ix(kv, 'w')},ν]", saved=2, W_Δ="mask.dt")
+    at = f"ν = {kv}" if kv else "ν = 0"
+    lines.pointwise(f"b_Δ[{where}] = exp(A[ν]·softplus(Δ[s,ν])), {at}", saved=2, A="mask.A")
+    chosen = f"J({_ix('t', kv)})"
+    lines.pointwise(f"ζ[{_ix('t', where)}] = b_Δ[{where}]", Pairs())
+    lines.pointwise(f"{chosen} = top_s({mask.top_k}, ζ[{_ix('t', where)}])")
+    return Pairs(top_k=mask.top_k, chosen=chosen)
+
+
+def _difference(lines: Lines, a: Attention, d: Differential, pairs: Pairs | None) -> None:
+    """One half of the softmaxes less the other; both halves of the values for each."""
+    q, kv = (letters.removeprefix("ξ,") for letters in head_indices(a))
+    for n in "12":
+        keys: dict[str, Any] = {f"λ_q{n}": f"lambda_q{n}", f"λ_k{n}": f"lambda_k{n}"}
+        lines.pointwise(f"λ_{n}[] = exp(Σ_a λ_q{n}[a]·λ_k{n}[a])", **keys)
+    lines.pointwise("λ_0[] = 0.8 − 0.6·exp(−0.3·layer)")
+    lines.pointwise("λ[] = λ_1[] − λ_2[] + λ_0[]")
+    less = f"β[{_ix('t', 's', q)}]"
+    lines.pointwise(f"{less} = α[{_ix('t', 's', '0', q)}] − λ[]·α[{_ix('t', 's', '1', q)}]", pairs, saved=2)
+    out = f"o[{_ix('t', q, 'ξ,w')}]"
+    lines.sum(f"{out} = Σ_s {less}·V[{_ix('s', 'ξ', kv, 'w')}]", pairs, saved=2)
+    norm_line(lines, d.norm, out, out, "ξ,w", "difference_norm", name="_o", saved=2)
+    lines.pointwise(f"{out} = (1 − λ_0[])·{out}")
 
 
 def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str) -> None:
@@ -302,6 +358,8 @@ def _output(lines: Lines, a: Attention) -> None:
             chosen, W_O=Mark("out", "out"), b_O="out.bias",
         )  # fmt: skip
         return
+    if a.differential is not None:
+        q = f"{q.removeprefix('ξ,')},ξ"
     out = _ix("t", q, "w")
     lines.sum(
         f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}", W_O=Mark("out", "out"), b_O="out.bias"

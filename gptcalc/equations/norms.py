@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from gptcalc.architecture import LowRankResidual, Norm, ResidualGate, Sublayer
+from gptcalc.architecture import LowRankResidual, Norm, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.conditions import Condition, Constant
 from gptcalc.equations.language import Index, Lines, number, signed
 from gptcalc.equations.symbols import Symbols
@@ -67,6 +67,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     scale = "" if residual.scale == 1.0 else f"{signed(residual.scale)}·"
     if residual.gate is not None:
         _mix(lines.under("other"), residual.gate, scale)
+        return
+    if residual.factors is not None:
+        _multiplied(lines.under("other"), residual.factors, at, sublayer.stream_scale, scale)
         return
     y = f"{scale}y[t,i]"
     if target == "x" and averaged and residual.low_rank is None:
@@ -133,6 +136,17 @@ def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
     lines.pointwise(f"β_x[i] = σ(w_x[i]/{number(gate.temperature)})", w_x="residual_gate")
     lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {number(gate.eps)})")
     lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
+
+
+def _multiplied(lines: Lines, f: ResidualFactors, at: str, stream_scale: float, scale: str) -> None:
+    """The stream and the output, moved and multiplied channel by channel."""
+    stream = "x[t,i]" if at != "stream" else f"{signed(stream_scale)}·n[t,i]"
+    x, y = (f"({stream} + b_x[i])", f"({scale}y[t,i] + b_y[i])") if f.bias else (stream, f"{scale}y[t,i]")
+    x = f"f_x[i]·{x}" if f.stream else x
+    y = {"none": y, "channel": f"f_y[i]·{y}", "tanh": f"tanh(f_y[])·{y}"}[f.output]
+    keys = {"f_x": "residual.stream", "f_y": "residual.output", "b_x": "residual.stream.bias",
+            "b_y": "residual.output.bias"}  # fmt: skip
+    lines.pointwise(f"x[t,i] = {x} + {y}", saved=2, **keys)  # type: ignore[arg-type]
 
 
 def _low_rank(lines: Lines, residual: LowRankResidual) -> None:

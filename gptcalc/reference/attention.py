@@ -12,6 +12,7 @@ import numpy as np
 from gptcalc.architecture import Attention, BlockIndexer, OutNorm, OutputGate, QKNorm, RelativeBias
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved
+from gptcalc.reference.differential import difference, dynamic_bias
 from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
@@ -30,6 +31,8 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
     q = _prepared(a, q, w, step)
     allowed = _biases(a, q, k, x, w, step)
+    if a.dynamic_mask is not None:
+        allowed = dynamic_bias(a.dynamic_mask, v, w.at("mask"), step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
     o = attend(a, q, k, v, w, step, allowed)  # (B, T, n_heads, c)
@@ -165,6 +168,8 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
     p = softmax(s, sinks)
     if step.attention is not None:
         step.attention.append(p.reshape(batch, n_heads, new, keys))
+    if a.differential is not None:
+        return difference(a, a.differential, p, v, w, step)
     o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 

@@ -38,6 +38,7 @@ from gptcalc.architecture import (
     Part,
     PerLayerEmbedding,
     Prefixes,
+    ResidualFactors,
     ResidualGate,
     ShortConvolution,
     Streams,
@@ -353,6 +354,9 @@ class BlockRun:
         self.step.tally.added(f"{self.step.place}residual", x, y)
         if mixer.residual.gate is not None:
             return mixed(mixer.residual.gate, x, y, w)
+        if mixer.residual.factors is not None:
+            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
+            return multiplied(mixer.residual.factors, stream, y, w.at("residual"))
         if mixer.residual.low_rank is not None:
             n = self.front(mixer, read, w)
             x = (x + y + n + low_rank(mixer.residual.low_rank, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
@@ -409,6 +413,18 @@ class BlockRun:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
             return read
         return normed(read, mixer.norm, w.at("norm"))
+
+
+def multiplied(f: ResidualFactors, x: Array, y: Array, w: Weights) -> Array:
+    """The stream x and a sublayer's output y, each moved and multiplied by what is learned, then added."""
+    d = x.shape[-1]
+    if f.bias:
+        x, y = x + w("stream.bias", d), y + w("output.bias", d)
+    if f.stream:
+        x = x * w("stream", d)
+    if f.output != "none":
+        y = y * (w("output", d) if f.output == "channel" else np.tanh(w("output", 1)))
+    return x + y
 
 
 def mixed(gate: ResidualGate, x: Array, y: Array, w: Weights) -> Array:

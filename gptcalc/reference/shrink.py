@@ -214,6 +214,8 @@ class _Shrinking:
     def attention(self, a: Attention) -> Attention:
         d_head = self.size("d_head", a.d_head, multiple=2, least=8)
         n_kv_heads = self.heads("n_kv_heads", a.n_kv_heads)
+        if a.differential is not None:
+            n_kv_heads = 2 * self.heads("pairs of KV heads", a.n_kv_heads // 2)
         experts = a.experts
         if experts is not None:
             top_k = min(experts.top_k, 2)
@@ -250,6 +252,7 @@ class _Shrinking:
             ),
             experts=experts,
             index=index,
+            dynamic_mask=a.dynamic_mask and replace(a.dynamic_mask, top_k=WINDOW),
         )
 
     def disentangled(self, p: Disentangled) -> Disentangled:

@@ -133,6 +133,8 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
             "k-eq-v": mixer.k_eq_v,
             "attention-experts": mixer.experts is not None,
             "indexer": mixer.index is not None,
+            "differential": mixer.differential is not None,
+            "dynamic-mask": mixer.dynamic_mask is not None,
         }
     elif isinstance(mixer, LatentAttention):
         found |= {"indexer": mixer.index is not None}
