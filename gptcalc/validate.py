@@ -39,6 +39,7 @@ from gptcalc.reference.step import LatentForm
 from gptcalc.reference.store import MappingStore, ShapeStore
 from gptcalc.reference.tally import Array
 from gptcalc.sources import Model as SourceModel
+from gptcalc.sources.checkpoint import hub_or_path, kind_at
 
 FULL_SIZE_TOKENS = 8
 FULL_SIZE_SOURCE = 5
@@ -310,7 +311,8 @@ def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
 
     Headers alone are read, packed weights count as what they stand for.
     """
-    if model.model_type is None:
+    path = hub_or_path(path)
+    if model.model_type is None and kind_at(path) is None:
         raise InputError("--checkpoint needs a config.json as MODEL: a preset has no names of tensors", kind="usage")
     found = held(model, path)
     total = params(model.architecture).total

@@ -20,7 +20,7 @@ from gptcalc.equations import Layer, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 from gptcalc.sources import Model, tensor_names
-from gptcalc.sources.checkpoint import config_beside, header, located
+from gptcalc.sources.checkpoint import config_beside, header, kind_at, located
 from gptcalc.sources.header import Steps, Tensor
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
 from gptcalc.sources.packed import Contents, Weight, contents
@@ -34,7 +34,7 @@ WEIGHTS = ("main", "unused", "copies", "mtp", "unexpected")
 
 def held(model: Model, path: str, steps: Steps = iter) -> Stored:
     """The tensors at a path against a model's. InputError where its model_type's tensors have no known names."""
-    names = tensor_names(model)
+    names = tensor_names(model, kind_at(path))
     return compared(model.architecture, names, contents(header(path, steps), config_beside(path)))
 
 

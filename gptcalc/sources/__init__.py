@@ -79,11 +79,11 @@ def load(reference: str, overrides: Sequence[str] = ()) -> Model:
     return Model(architecture, document, *source[1:-2])
 
 
-def tensor_names(model: Model) -> TensorNames:
-    """How a checkpoint names and lays out a model's weights. InputError where no names are known."""
+def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
+    """How checkpoints name and lay out a model's weights, or those of `kind` gguf. InputError where none are known."""
     from gptcalc.sources.huggingface.tensors import TensorNames
 
-    if model.model_type == GGUF:
+    if GGUF in (model.model_type, kind):
         from gptcalc.sources.gguf.names import NAMES
 
         return TensorNames(NAMES, model.architecture)

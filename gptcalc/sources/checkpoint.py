@@ -5,6 +5,7 @@ NumPy is imported only when a weight is read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -47,6 +48,20 @@ def found_at(path: str | Path) -> Path:
     """The file to begin with: the path itself, or what stands for a folder's whole checkpoint."""
     path = Path(path)
     return _in_folder(path) if path.is_dir() else path
+
+
+def hub_or_path(reference: str) -> str:
+    """A reference to tensors: a path that exists stays, an id or a page on the hub is marked as one."""
+    from gptcalc.sources import hub
+
+    if os.path.lexists(reference) or hub.repository(reference) is None:
+        return reference
+    return SCHEME + reference
+
+
+def kind_at(path: str | Path) -> str | None:
+    """The format that decides how tensors are called, whatever model they are of: gguf, or none."""
+    return "gguf" if not str(path).startswith(SCHEME) and found_at(path).suffix == ".gguf" else None
 
 
 def tensors(path: str | Path) -> list[tuple[str, tuple[int, ...], str]]:

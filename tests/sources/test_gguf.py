@@ -306,3 +306,18 @@ def test_a_tokenizer_is_passed_over_quickly(tmp_path: Path) -> None:
     tokens = [f"token {number}" for number in range(262_144)]
     path = written(tmp_path / "a.gguf", "llama", {"tokenizer.ggml.tokens": tokens}, {})
     assert read(path)[0].metadata["tokenizer.ggml.tokens"] == Length(262_144)
+
+
+def test_a_preset_or_a_config_is_held_against_a_gguf_file(tmp_path: Path, gptcalc: Command) -> None:
+    """llama.cpp calls the same weights the same in every model, so that a preset needs no names of its own."""
+    path = written(tmp_path / "a.gguf", "llama", LLAMA_3_8B, llama_3_8b(), "Q8_0")
+    assert gptcalc("validate", "llama-3-8b", "--checkpoint", path).status == 0
+    found = gptcalc("validate", "llama-3-8b", "--checkpoint", path, "--set", "n_kv_heads=16", "--json")
+    wrong = [check for check in found.json[0]["checks"] if not check["ok"]]
+    assert found.status == 1
+    assert wrong[1] == {
+        "name": "tensor blk.0.attn_k.weight", "expected": 2 * 1024 * 4096, "found": 1024 * 4096, "ok": False,
+        "witness": "checkpoint",
+    }  # fmt: skip
+    convert(FOLDER / "qwen3_qknorm", tmp_path / "b.gguf")
+    assert gptcalc("validate", FOLDER / "qwen3_qknorm", "--checkpoint", tmp_path / "b.gguf").status == 0

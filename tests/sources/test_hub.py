@@ -116,6 +116,14 @@ def test_headers_of_a_terabyte(tmp_path: Path, ranges: bool) -> None:
         assert server.sent < 200_000_000
 
 
+def test_a_config_is_held_against_tensors_on_the_hub(hub: Hub, models: Path, tmp_path: Path) -> None:
+    folder = str(models / "org" / "small")
+    assert command(tmp_path, hub.endpoint, "validate", folder, "--checkpoint", "org/sharded").status == 0
+    found = command(tmp_path, hub.endpoint, "validate", folder, "--checkpoint", "org/none")
+    assert (found.status, found.out) == (2, "")
+    assert "org/none is not on the hub" in found.err
+
+
 def test_gated_repositories_want_a_token(hub: Hub, tmp_path: Path) -> None:
     found = command(tmp_path, hub.endpoint, "params", "org/gated")
     assert (found.status, found.out) == (2, "")

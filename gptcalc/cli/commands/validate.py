@@ -22,7 +22,7 @@ def command(
     settings: Set = [],  # noqa: B006
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="PATH", help="Hold the tensors of this safetensors file or folder too."),
+        typer.Option("--checkpoint", metavar="PATH", help="Hold the tensors of this file, folder or hub id too."),
     ] = None,
     materialize: Annotated[
         bool, typer.Option("--materialize", help="Run the full-size model for real, where memory allows.")
