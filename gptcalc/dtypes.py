@@ -33,15 +33,17 @@ MXFP4 = DType("mxfp4", 32, 17)
 #: 16 numbers of 4 bits and an fp8 scale
 NVFP4 = DType("nvfp4", 16, 9)
 
-#: ggml's blocks (ggml/src/ggml-common.h): an fp16 scale (with _1 an fp16 minimum) for 32 numbers; the K-quants' blocks
-#: of 256 hold quantised scales of sub-blocks as well
+#: ggml's blocks (ggml/src/ggml-common.h): an fp16 scale (with _1 an fp16 minimum) for 32 numbers; the blocks of 256 of
+#: the K-quants, the IQ types (which index tables) and the ternary ones hold quantised scales of sub-blocks as well
 GGML = {
     dtype.name: dtype
     for dtype in (
         DType("q8_0", 32, 34), DType("q5_0", 32, 22), DType("q5_1", 32, 24), DType("q4_0", 32, 18),
         DType("q4_1", 32, 20), DType("iq4_nl", 32, 18),
         DType("q2_k", 256, 84), DType("q3_k", 256, 110), DType("q4_k", 256, 144), DType("q5_k", 256, 176),
-        DType("q6_k", 256, 210),
+        DType("q6_k", 256, 210), DType("iq1_s", 256, 50), DType("iq1_m", 256, 56), DType("iq2_xxs", 256, 66),
+        DType("iq2_xs", 256, 74), DType("iq2_s", 256, 82), DType("iq3_xxs", 256, 98), DType("iq3_s", 256, 110),
+        DType("iq4_xs", 256, 136), DType("tq1_0", 256, 54), DType("tq2_0", 256, 66),
     )
 }  # fmt: skip
 

@@ -27,4 +27,5 @@ class Storage(Strict, frozen=True, kw_only=True):
     fused: tuple[Fused, ...] = ()
     tied_head: bool = False  # files hold a tied output matrix a second time
     gguf: Ggml = "llama"
+    mtp: bool = False  # GGUF files hold multi-token-prediction modules as further layers
     lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values

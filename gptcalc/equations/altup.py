@@ -23,7 +23,7 @@ LEAST = "1e-05"
 def spread(lines: Lines) -> None:
     """The embedding x and its projections, all of one size."""
     lines.pointwise("r_X[t] = rms_i(x[t,i])")
-    lines.sum("Y[t,e,i] = Σ_b x[t,b]·W_A[e,b,i]", saved=2, W_A="projection")
+    lines.sum("Y[t,e,i] = Σ_b x[t,b]·W_A[e,b,i]", saved=2, W_A=Mark("projection", "streams"))
     scaled = _as_large("Y[t,λ − 1,i]")
     lines.pointwise(f"X[t,λ,i] = {{x[t,i] if λ = 0; {scaled} otherwise}}", saved=2)
 
@@ -36,7 +36,7 @@ def predict(lines: Lines, a: AltUp) -> None:
     """X → X′, every stream by what all were; the block computes the active one."""
     lines.pointwise(f"x[t,i] = X[t,λ,i], λ = {a.active}")
     _router(lines, a)
-    lines.sum("c_X[t,λ,φ] = Σ_δ ρ_X[t,δ]·W_P[δ,λ,φ]", saved=2, W_P="prediction")
+    lines.sum("c_X[t,λ,φ] = Σ_δ ρ_X[t,δ]·W_P[δ,λ,φ]", saved=2, W_P=Mark("prediction", "coefficients"))
     lines.sum("X′[t,λ,i] = Σ_φ X[t,φ,i]·c_X[t,λ,φ] + X[t,λ,i]")
     lines.pointwise(f"x[t,i] = X′[t,λ,i], λ = {a.active}", saved=2)
 
@@ -45,7 +45,7 @@ def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
     """X′ → X, every stream by its share of what the block changed. `read_again`: a per-layer embedding follows."""
     lines.pointwise(f"Δ_X[t,i] = x[t,i] − X′[t,λ,i], λ = {a.active}", saved=2)
     _router(lines, a)
-    lines.sum("c_X[t,λ] = Σ_δ ρ_X[t,δ]·W_XC[δ,λ] + 1", saved=2, W_XC="correction")
+    lines.sum("c_X[t,λ] = Σ_δ ρ_X[t,δ]·W_XC[δ,λ] + 1", saved=2, W_XC=Mark("correction", "coefficients"))
     lines.pointwise("X[t,λ,i] = X′[t,λ,i] + c_X[t,λ]·Δ_X[t,i]", saved=0 if read_again else 2)
     if not read_again:
         return
@@ -58,13 +58,13 @@ def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
 def _router(lines: Lines, a: AltUp) -> None:
     """ρ: one number a stream, from the active one."""
     norm_line(lines, a.norm, "n_A[t,i]", "x[t,i]", "i", "router_norm", name="_A", saved=2)
-    lines.sum("ρ_X[t,δ] = Σ_i n_A[t,i]·W_XR[i,δ]", saved=2, W_XR=Mark("router", "router"))
+    lines.sum("ρ_X[t,δ] = Σ_i n_A[t,i]·W_XR[i,δ]", saved=2, W_XR=Mark("router", "streams"))
     lines.pointwise("ρ_X[t,δ] = tanh(ρ_X[t,δ]/d)", saved=2)
 
 
 def merge(lines: Lines) -> None:
     """The mean of the first stream and of the others' projections, all of its size."""
     lines.pointwise("r_X[t] = rms_i(X[t,λ,i]), λ = 0", Wanted())
-    lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")
+    lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))
     mean = f"x[t,i] = mean_λ({{X[t,λ,i] if λ = 0; {_as_large('Y[t,λ − 1,i]')} otherwise}})"
     lines.pointwise(mean, Wanted(), saved=2)

@@ -135,11 +135,18 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.sum("ρ[t,η] = Σ_i n[t,i]·W_R[i,η]", saved=2, W_R=Mark("router", "router"))
         lines.pointwise(f"R(t) = top_η({a.experts.top_k}, ρ[t,η])")
         lines.pointwise("π[t,η] = softmax_{η | η ∈ R(t)}(ρ[t,η])")
-        lines.sum(f"q_E[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]", chosen, saved=2, W_Q="q")
+        lines.sum(
+            f"q_E[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]",
+            chosen,
+            saved=2,
+            W_Q=Mark("q", "queries"),
+        )
         lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = q_E[{_ix('t', 'e', q, 'a')}], e = element(R(t), j)")
     else:
         bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
-        lines.sum(f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q="q", b_Q="q.bias")
+        lines.sum(
+            f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias"
+        )
     slot = "j" if a.experts is not None else ""
     _position_and_norm(lines, a, rotation, "q", _ix("t", slot, q, "a"), q)
     if a.scores.temperature is not None:
@@ -214,9 +221,9 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
     """Which blocks of keys the query heads of each KV head attend to."""
     _, kv = head_indices(a)
     query, score = _ix("t", kv, "ι"), _ix("t", "s", kv)
-    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'ι')}]", saved=2, W_IQ="index.q")
+    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'ι')}]", saved=2, W_IQ=Mark("index.q", "block index"))
     norm_line(lines, index.norm, f"q_I[{query}]", f"q_I[{query}]", "ι", "index.q_norm", name="_J", saved=2)
-    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK="index.k")
+    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "block index"))
     norm_line(lines, index.norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
     if rotation is not None:
         rotation.turn(lines, f"q_I[{query}]", "ι")

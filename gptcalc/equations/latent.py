@@ -78,7 +78,7 @@ def latent_attention(
 def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> None:
     up = plus("b_Q[h,b]", "q_b" in a.bias)
     if a.q_rank is None:
-        lines.sum(f"q[t,h,b] = Σ_i n[t,i]·W_Q[i,h,b]{up}", saved=2, W_Q="q", b_Q="q.bias")
+        lines.sum(f"q[t,h,b] = Σ_i n[t,i]·W_Q[i,h,b]{up}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
     else:
         down = plus("b_DQ[m]", "q_a" in a.bias)
         lines.sum(f"c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]{down}", saved=2, W_DQ="q_a", b_DQ="q_a.bias")
@@ -133,9 +133,9 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     """Keys and values of every head, from the latents of the new tokens."""
     bias = "kv_b" in a.bias
     text = f"k_N[t,h,a] = Σ_l c_KV[t,l]·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
-    lines.sum(text, saved=2, W_UK="k_b", b_UK="k_b.bias")
+    lines.sum(text, saved=2, W_UK=Mark("k_b", "latent keys"), b_UK="k_b.bias")
     text = f"v[t,h,w] = Σ_l c_KV[t,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
-    lines.sum(text, saved=2, W_UV="v_b", b_UV="v_b.bias")
+    lines.sum(text, saved=2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")
     if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
         nope = lines.scope["a"].symbol
         joined = f"{{k_N[t,h,b] if b < {nope}; k_R[t,b − {nope}] otherwise}}" if a.d_rope else "k_N[t,h,b]"
@@ -191,11 +191,12 @@ def _attend_expanded(lines: Lines, a: LatentAttention, cache: CacheForm, pairs: 
 
 
 def _attend_absorbed(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
-    lines.sum("q_C[t,h,l] = Σ_a q_N[t,h,a]·W_UK[l,h,a]", saved=2, W_UK="k_b")
+    lines.sum("q_C[t,h,l] = Σ_a q_N[t,h,a]·W_UK[l,h,a]", saved=2, W_UK=Mark("k_b", "latent keys"))
     lines.sum("z[t,s,h] = Σ_l q_C[t,h,l]·C[s,l]", pairs)
     if a.d_rope:
         lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
     _softmax(lines, a, pairs, dropout)
     lines.sum("o_C[t,h,l] = Σ_s α[t,s,h]·C[s,l]", pairs, saved=2)
     bias = "kv_b" in a.bias
-    lines.sum(f"o[t,h,w] = Σ_l o_C[t,h,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}", saved=2, W_UV="v_b", b_UV="v_b.bias")
+    text = f"o[t,h,w] = Σ_l o_C[t,h,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
+    lines.sum(text, saved=2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")

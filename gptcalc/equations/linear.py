@@ -53,7 +53,7 @@ def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 EPS = 1e-6  # in the length of queries and keys
 
-USES: dict[str, Use] = {"q": "other", "k": "keys", "v": "values"}
+USES: dict[str, Use] = {"q": "queries", "k": "keys", "v": "values"}
 
 
 def linear_attention(lines: Lines, a: LinearAttention) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from gptcalc.architecture import (
     ACTIVATIONS,
@@ -138,9 +138,9 @@ def _feed_forward(
     here = f"t,{expert}{f}"
     up, gate = f"{names.up}[{here}]", f"{names.gate}[{here}]"
 
-    def project(to: str, matrix: str, offset: str, site: str) -> None:
+    def project(to: str, matrix: str, offset: str, site: Literal["gate", "up"]) -> None:
         text = f"{to} = Σ_{i} {source}·{matrix}[{expert}{i},{f}]{plus(f'{offset}[{expert}{f}]', site in bias)}"
-        marks: dict[str, Any] = {matrix: keys[site], offset: keys[site] + ".bias"}
+        marks: dict[str, Any] = {matrix: Mark(keys[site], site), offset: keys[site] + ".bias"}
         lines.sum(text, condition, 2, component, **marks)
 
     if activation.gated:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from gptcalc.architecture import LowRankResidual, Norm, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.conditions import Condition, Constant
-from gptcalc.equations.language import Index, Lines, number, signed
+from gptcalc.equations.language import Index, Lines, Mark, number, signed
 from gptcalc.equations.symbols import Symbols
 
 
@@ -151,6 +151,6 @@ def _multiplied(lines: Lines, f: ResidualFactors, at: str, stream_scale: float, 
 
 def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
     """l: what the sublayer read, through a bottleneck and normed."""
-    lines.sum("ℓ[t,ϖ] = Σ_i n[t,i]·A_L[i,ϖ]", saved=2, A_L="laurel.left")
-    lines.sum("y_L[t,i] = Σ_ϖ ℓ[t,ϖ]·B_L[ϖ,i]", saved=2, B_L="laurel.right")
+    lines.sum("ℓ[t,ϖ] = Σ_i n[t,i]·A_L[i,ϖ]", saved=2, A_L=Mark("laurel.left", "low rank"))
+    lines.sum("y_L[t,i] = Σ_ϖ ℓ[t,ϖ]·B_L[ϖ,i]", saved=2, B_L=Mark("laurel.right", "low rank"))
     norm_line(lines, residual.norm, "y_L[t,i]", "y_L[t,i]", "i", "laurel.norm", name="_L")

@@ -68,10 +68,19 @@ Use: TypeAlias = Literal[
     "types",  # a table of segments
     "slices",  # the projection to every layer's slice of an embedding
     "logits",  # the output matrix
+    "queries",
     "keys",
     "values",
+    "latent keys",  # which make keys and values of a latent
+    "latent values",
+    "block index",  # by which blocks of keys are chosen
     "out",  # the projection of the heads' outputs
-    "down",  # the second matrix of a feed-forward layer
+    "gate",  # the two first matrices of a feed-forward layer
+    "up",
+    "down",  # its second
     "router",
+    "streams",  # which make several streams of one and one of several
+    "coefficients",  # which say how streams mix
+    "low rank",  # beside a residual
     "other",
 ]

@@ -8,14 +8,14 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from gptcalc.analysis.memory import mixes
+from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.architecture import Architecture, Block
-from gptcalc.dtypes import FORMATS, FP32, DType, Format, unknown, weight_format
-from gptcalc.equations import Equations, Tensor, equations
-from gptcalc.equations.roles import STACKED, Use
+from gptcalc.dtypes import FORMATS, FP32, MXFP4, DType, Format, unknown, weight_format
+from gptcalc.equations import Equations, Tensor, Weight, equations
+from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 
 
@@ -48,10 +48,11 @@ def checked(dtype: str) -> str:
     found = weight_format(dtype)
     if found is not None:
         return found.name
-    word = {"gguf-f16": "f16", "bf16-gguf": "gguf-bf16"}.get(dtype.lower(), dtype.lower())
-    if word not in mixes.MIXES:
+    mix = mixes.named(dtype)
+    if mix is None:
         raise unknown(dtype, names())
-    return word
+    name, imatrix = mix
+    return name + (mixes.IMATRIX if imatrix and name not in mixes.NEEDS_IMATRIX else "")
 
 
 class Weights:
@@ -79,19 +80,34 @@ class Weights:
     def _set_format(self, dtype: str) -> None:
         self.dtype = checked(dtype)
         self.format = weight_format(self.dtype)
+        if self.format is None:
+            self.mix, imatrix = mixes.named(self.dtype) or (self.dtype, False)
+            self.traits = mixes.traits(self.architecture, imatrix)
 
-    @cached_property
-    def traits(self) -> mixes.Traits:
-        return mixes.traits(self.architecture)
-
-    @cached_property
-    def places(self) -> list[mixes.Progression]:
+    def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
-        weights = {
-            block: [e.tensor.weight for e in own if e.tensor.kind == "matrix" and e.tensor.weight.use in mixes.BY_LAYER]
+        moving = mixes.by_layer(self.mix)
+        numbered = {
+            block: [n for n in map(self._numbered, own) if n is not None and n.use in moving]
             for block, own in self.of_block.items()
         }
-        return mixes.progressions(self.architecture, weights, self.traits)
+        return places.progressions(self.architecture, numbered, self.mix, self.traits)
+
+    def _numbered(self, entry: Entry) -> places.Numbered | None:
+        weight = entry.tensor.weight
+        if entry.tensor.kind != "matrix":
+            return None
+        return places.Numbered(weight.key, self._rule(weight), weight.use not in ("queries", "keys", "latent keys"))
+
+    def _rule(self, weight: Weight) -> mixes.Rule:
+        """What llama.cpp's quantiser takes a matrix for."""
+        if weight.component == "recurrent":
+            return "other"
+        if self.traits.fused and weight.use in ("queries", "keys", "values"):
+            return "qkv"
+        if self.traits.latent_whole and weight.use in ("latent keys", "latent values"):
+            return "values"
+        return weight.use
 
     @cached_property
     def absorbed(self) -> dict[str, Tensor]:
@@ -128,11 +144,12 @@ class Weights:
     def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[tuple[int, int], int]]:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
         found: dict[tuple[Block, str], dict[tuple[int, int], int]] = {}
-        first: dict[tuple[Use, DType], tuple[int, int]] = {}
-        values = sum(place.times for place in self.places if place.use == "values")
-        for place in self.places:
-            n = values if place.use == "values" else self.traits.n_layers
-            for type_, i, times in mixes.kinds(self.dtype, place, place.between(start, stop), n, self.traits):
+        first: dict[tuple[mixes.Rule, DType], tuple[int, int]] = {}
+        all_places = self.by_layer()
+        values = sum(place.times for place in all_places if place.use in ("values", "qkv") and place.counts)
+        for place in all_places:
+            n = values if place.use in ("values", "qkv") else self.traits.n_layers
+            for type_, i, times in places.kinds(self.mix, place, place.between(start, stop), n, self.traits):
                 where = first.setdefault((place.use, type_), (i, n))
                 counts = found.setdefault((place.block, place.key), {})
                 counts[where] = counts.get(where, 0) + times
@@ -157,7 +174,7 @@ class Weights:
         """A tensor's type and bytes."""
         copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
-            type_ = self._gguf_type(entry, inputs, i, n)
+            type_ = self._gguf_type(entry, inputs, i, n, copies > 1)
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
             return self.format.name, copies * self.format.packing.bytes(inputs, outputs)
@@ -173,11 +190,13 @@ class Weights:
             return component == "experts"
         return entry.tensor.shape[-1] > 1
 
-    def _gguf_type(self, entry: Entry, row: int, i: int, n: int) -> DType:
+    def _gguf_type(self, entry: Entry, row: int, i: int, n: int, stacked: bool) -> DType:
         tensor = entry.tensor
         if tensor.kind != "table" and (tensor.kind != "matrix" or tensor.shape[-1] == 1):
             return FP32
-        return mixes.tensor_type(self.dtype, tensor.weight.use, row, self.traits, i, n)
+        if tensor.weight.component == "experts" and self.architecture.storage.weights == MXFP4.name:
+            return MXFP4  # published so, and not quantised a second time
+        return mixes.tensor_type(self.mix, self._rule(tensor.weight), row, self.traits, i, n, stacked)
 
     def _matrix(self, entry: Entry, sizes: list[int]) -> tuple[int, int, int]:
         """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row."""
@@ -185,7 +204,7 @@ class Weights:
         if tensor.kind not in ("matrix", "kernel"):
             *rows, row = sizes or [1]
             return 1, row, prod(rows)
-        if self.format is None:
+        if self.format is None and not self.traits.latent_whole:
             tensor = self.absorbed.get(tensor.weight.key, tensor)
         copies, inputs, outputs = tensor.axes(sizes)
         return prod(copies), inputs, outputs
@@ -194,10 +213,10 @@ class Weights:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
         if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
             return
-        _, inputs, outputs = self._matrix(entry, whole)
+        copies, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
         if self.format is None:
-            block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
+            block, block_outputs = self._gguf_type(entry, inputs, 0, 1, copies > 1).block, 1
         else:
             packing = self.format.packing
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)

@@ -88,6 +88,14 @@ GGML: dict[Ggml, str] = {
 _GGML = {model_type: name for name, types in GGML.items() for model_type in types.split()}
 
 
+#: types whose converter writes the multi-token-prediction modules as layers behind the last
+WITH_MTP = frozenset({
+    "bailing_moe_v2", "deepseek_v32", "exaone_moe", "glm4_moe", "glm4_moe_lite", "glm4v_moe_text", "glm_moe_dsa",
+    "hy_v3", "mimo_v2_flash", "step3p5", "step3p7",
+})  # fmt: skip
+
+
 def published(model_type: str) -> dict[str, Any]:
     """The keys of a document's `storage` that the type decides."""
-    return {"gguf": _GGML.get(model_type)} if model_type in _GGML else {}
+    storage: dict[str, Any] = {"gguf": _GGML[model_type]} if model_type in _GGML else {}
+    return storage | ({"mtp": True} if model_type in WITH_MTP else {})
