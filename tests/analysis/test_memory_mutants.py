@@ -105,9 +105,9 @@ MUTANTS = [
     ("mixes", "i < n // 8 or i >=", "i < n // 16 or i >=", "q4_k_m"),
     ("mixes", "or i >= 7 * n // 8", "", "q4_k_m"),
     ("mixes", "else Q6_K", "else default", "q4_k_m"),  # the output like the rest
-    ("mixes", "Q5_K if i < n // 16 else Q4_K", "Q4_K", "q3_k_m bits"),
-    ("mixes", "Q4_K if model.heads_per_kv_head >= 4 else Q3_K", "Q3_K", "q2_k bits"),
-    ("weights", "return FP32\n        return mixes", "return BF16\n        return mixes", "q8_0"),  # norms in 16 bits
+    ("mixes", "if i < n // 16:\n                return Q5_K", "if i < 0:\n                return Q5_K", "q3_k_m bits"),
+    ("mixes", "Q4_K if few else Q3_K", "Q3_K", "q2_k bits"),
+    ("weights", "return FP32\n        if", "return BF16\n        if", "q8_0"),  # norms in 16 bits
     ("weights", 'equations(self.architecture, "absorbed")', "equations(self.architecture)", "k_b"),
     ("weights", 'component in ("embedding", "output", "router")', 'component in ("embedding", "router")', "nf4"),
     ("weights", 'return component == "experts"', "return True", "mxfp4"),  # attention in 4 bits as well

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gptcalc.analysis.memory import mixes, weights
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights, total
-from gptcalc.architecture import Architecture, Attention, sublayers
+from gptcalc.architecture import Architecture, Attention, Experts, sublayers
 from gptcalc.document import build
 from gptcalc.equations.roles import Use
 from gptcalc.errors import InputError
@@ -149,20 +149,24 @@ def test_gguf_rows_that_blocks_do_not_divide() -> None:
 
 def walked(model: Architecture, mix: str, start: int, stop: int) -> dict[tuple[str, str], int]:
     """The types of V and of down projections by going through all layers, as llama.cpp does."""
-    traits = mixes.traits(model)
-    layers: list[list[Use]] = [
-        ["values" if isinstance(mixer, Attention) else "down" for mixer in sublayers(block)] for block in model.blocks()
+    traits = mixes.traits(model, mix in mixes.NEEDS_IMATRIX)
+    layers: list[list[tuple[Use, bool]]] = [
+        [
+            ("values" if isinstance(mixer, Attention) else "down", isinstance(mixer, Experts))
+            for mixer in sublayers(block)
+        ]
+        for block in model.blocks()
     ]
-    values = sum(use == "values" for uses in layers for use in uses)
+    values = sum(use == "values" for uses in layers for use, _ in uses)
     seen: dict[Use, int] = {"values": 0, "down": 0}
     found: dict[tuple[str, str], int] = {}
     for layer, uses in enumerate(layers):
-        for use in uses:
+        for use, stacked in uses:
             i = layer if use == "down" and traits.n_experts > 1 and mix not in mixes.LOW else seen[use]
             seen[use] += 1
             if start <= layer < stop:
                 n = values if use == "values" else model.n_layers
-                name = mixes.tensor_type(mix, use, 256, traits, i, n).name
+                name = mixes.tensor_type(mix, use, 256, traits, i, n, stacked).name
                 found[use, name] = found.get((use, name), 0) + 1
     return found
 
@@ -246,14 +250,14 @@ def test_int4_by_hand() -> None:
     assert total(model, "int4") == 2 * (4 * square + 2 * wide + narrow) + 2 * (2 * 512 * 256 + 5 * 256)
 
 
-@pytest.mark.parametrize("name", ["q4", "q4_k", "int5", "", "Q4_K_M_L", "int4:7:yes"])
+@pytest.mark.parametrize("name", ["q4", "q4_k_xl", "int5", "f16:imatrix", "", "Q4_K_M_L", "int4:7:yes"])
 def test_no_such_format(name: str) -> None:
     with pytest.raises(InputError):
         weights.checked(name)
 
 
 def test_every_name_is_a_format() -> None:
-    for name in weights.names():
+    for name in [*weights.names(), "q4_0:imatrix"]:
         assert weights.checked(name) == name
         assert weights.checked(name.upper()) == name
         assert total(LLAMA_31_8B, name) > 0

@@ -45,14 +45,14 @@ def names() -> list[str]:
 
 def checked(dtype: str) -> str:
     """A data type's name as it is shown; InputError where there is none."""
-    found = weight_format(dtype)
-    if found is not None:
-        return found.name
     mix = mixes.named(dtype)
-    if mix is None:
+    if mix is not None:
+        name, imatrix = mix
+        return name + (mixes.IMATRIX if imatrix and name not in mixes.NEEDS_IMATRIX else "")
+    found = weight_format(dtype)
+    if found is None:
         raise unknown(dtype, names())
-    name, imatrix = mix
-    return name + (mixes.IMATRIX if imatrix and name not in mixes.NEEDS_IMATRIX else "")
+    return found.name
 
 
 class Weights:
@@ -79,9 +79,10 @@ class Weights:
 
     def _set_format(self, dtype: str) -> None:
         self.dtype = checked(dtype)
-        self.format = weight_format(self.dtype)
-        if self.format is None:
-            self.mix, imatrix = mixes.named(self.dtype) or (self.dtype, False)
+        mix = mixes.named(self.dtype)
+        self.format = weight_format(self.dtype) if mix is None else None
+        if mix is not None:
+            self.mix, imatrix = mix
             self.traits = mixes.traits(self.architecture, imatrix)
 
     def by_layer(self) -> list[places.Progression]:
