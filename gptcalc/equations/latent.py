@@ -156,7 +156,7 @@ def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None) -> None:
     if index.ssmax:
         text = "q_I[t,j,ι] = q_I[t,j,ι]·(s_I[j]·ln(t + 1) + b_I[j])"
         lines.pointwise(text, saved=2, s_I="index.ssmax.scale", b_I="index.ssmax.bias")
-    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK="index.k")
+    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "index keys"))
     norm_line(lines, index.k_norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
     if rotation is not None:
         rotation.turn(lines, "q_I[t,j,ι]", "ι", pairing=index.pairing)

@@ -73,6 +73,7 @@ Use: TypeAlias = Literal[
     "values",
     "latent keys",  # which make keys and values of a latent
     "latent values",
+    "index keys",
     "block index",  # by which blocks of keys are chosen
     "out",  # the projection of the heads' outputs
     "gate",  # the two first matrices of a feed-forward layer

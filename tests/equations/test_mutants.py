@@ -284,7 +284,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "streams not projected back",
         "equations.altup",
-        'lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B="out")',
+        'lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))',
         "pass",
         "gemma-3n-e2b total",
     ),

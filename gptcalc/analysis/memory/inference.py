@@ -47,7 +47,12 @@ class Inference:
         counts = self._counts(number)
         kept = pools(self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture))
         live = [m for stage in self.model.main if counts.get(stage.name) for m in moments(stage, self.parallel)]
-        return Stage(sum(share.row.total for share in self.shares[number]), kept, widest(live))
+        return Stage(sum(row.total for row in self.rows(number)), kept, widest(live))
+
+    def rows(self, number: int) -> list[Tensors]:
+        """What a device of this pipeline stage loads."""
+        factors = self.weights.factors() if number == 0 else None
+        return [*(share.row for share in self.shares[number]), *([factors] if factors is not None else [])]
 
     def _counts(self, number: int) -> dict[str, int]:
         """How often each stage of the equations runs in a pipeline stage."""
@@ -68,8 +73,8 @@ class Inference:
         other.width = self._width(other.dtype)
         other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
         other.stages = [
-            stage._replace(weights=sum(share.row.total for share in shares))
-            for stage, shares in zip(self.stages, other.shares, strict=True)
+            stage._replace(weights=sum(row.total for row in other.rows(number)))
+            for number, stage in enumerate(self.stages)
         ]
         return other
 
@@ -197,7 +202,7 @@ class Inference:
         sequences = self.parallel.sequences(batch)[0][0]
         parts: dict[str, int] = {}
         for component in COMPONENTS:
-            size = sum(s.row.total for s in self.shares[number] if s.row.component == component)
+            size = sum(row.total for row in self.rows(number) if row.component == component)
             if size:
                 parts[f"weights.{component}"] = size
         for part in held(self.how.engine, self.stages[number].pools, context, self.how.prefill_chunk):
@@ -212,9 +217,9 @@ class Inference:
     def tensors(self, number: int) -> tuple[Tensors, ...]:
         """The weights of a device, equal ones together."""
         counts: dict[Tensors, int] = {}
-        for share in self.shares[number]:
-            one = Tensors(share.row.name, share.row.component, share.row.type, 0, share.row.params, share.row.bytes)
-            counts[one] = counts.get(one, 0) + share.row.count
+        for row in self.rows(number):
+            one = Tensors(row.name, row.component, row.type, 0, row.params, row.bytes)
+            counts[one] = counts.get(one, 0) + row.count
         return tuple(Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items())
 
     def exact(self) -> tuple[str, ...]:

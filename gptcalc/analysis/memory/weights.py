@@ -8,15 +8,30 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, ledger
-from gptcalc.architecture import Architecture, Block
+from gptcalc.architecture import (
+    Architecture,
+    Block,
+    LatentAttention,
+    Llama3,
+    LongRope,
+    Proportional,
+    Rope,
+    rotated,
+    sublayers,
+)
 from gptcalc.dtypes import FORMATS, FP32, MXFP4, DType, Format, unknown, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
+
+#: the table that is the output matrix as well, where that is tied
+TIED = "embedding.token"
 
 
 class Share(NamedTuple):
@@ -108,7 +123,7 @@ class Weights:
             return "qkv"
         if self.traits.latent_whole and weight.use in ("latent keys", "latent values"):
             return "values"
-        return weight.use
+        return "keys" if weight.use == "index keys" else weight.use
 
     @cached_property
     def absorbed(self) -> dict[str, Tensor]:
@@ -125,11 +140,32 @@ class Weights:
             shares += [self.share(entry, entry.copies) for entry in (*self.encoder, *self.embedding)]
         shares += self.layers(start, stop)
         if number == last:
-            shares += [self.share(entry, 1) for entry in self.output]
+            shares += [self.share(entry, 1) for entry in self.output + self.second_head()]
             if last > 0:  # a tied matrix is needed there as well
                 tied = {t.weight.key for line in self.model.output.lines for t in line.tensors() if t.weight.tied}
                 shares += [self.share(e, 1, again=True) for e in self.embedding if e.tensor.weight.key in tied]
         return shares
+
+    def second_head(self) -> list[Entry]:
+        """The output matrix that GGUF files have although it is tied, where the published files have it too."""
+        if self.format is not None or not self.architecture.storage.tied_head:
+            return []
+        (table,) = (entry for entry in self.embedding if entry.tensor.weight.key == TIED)
+        weight = table.tensor.weight._replace(key="head.weight", plain="head.weight", component="output", use="logits")
+        return [table._replace(tensor=replace(table.tensor, weight=weight))]
+
+    def factors(self) -> Tensors | None:
+        """What GGUF files have beside the weights: factors of the rotation's frequencies, where those are stretched."""
+        if self.format is not None:
+            return None
+        for mixer in (mixer for block, _ in self.architecture.groups() for mixer in sublayers(block)):
+            rope = getattr(mixer, "rope", None)
+            if isinstance(rope, Rope) and isinstance(rope.scaling, (Llama3, LongRope, Proportional)):
+                width = mixer.d_rope if isinstance(mixer, LatentAttention) else getattr(mixer, "d_head", 0)
+                pairs = width // 2 if isinstance(rope.scaling, Proportional) else rotated(rope, width) // 2
+                lists = 2 if isinstance(rope.scaling, LongRope) else 1
+                return Tensors("rope factors", "other", FP32.name, lists, pairs, FP32.block_bytes * pairs)
+        return None
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
         placed = self._placed(start, stop) if self.format is None else {}
@@ -175,7 +211,7 @@ class Weights:
         """A tensor's type and bytes."""
         copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
-            type_ = self._gguf_type(entry, inputs, i, n, copies > 1)
+            type_ = self._gguf_type(entry, inputs, i, n)
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
             return self.format.name, copies * self.format.packing.bytes(inputs, outputs)
@@ -191,8 +227,10 @@ class Weights:
             return component == "experts"
         return entry.tensor.shape[-1] > 1
 
-    def _gguf_type(self, entry: Entry, row: int, i: int, n: int, stacked: bool) -> DType:
+    def _gguf_type(self, entry: Entry, row: int, i: int, n: int) -> DType:
         tensor = entry.tensor
+        heads = self._rule(tensor.weight) in ("latent keys", "latent values")  # a matrix each
+        stacked = heads or any(index.role in STACKED for index in tensor.indices)
         if tensor.kind != "table" and (tensor.kind != "matrix" or tensor.shape[-1] == 1):
             return FP32
         if tensor.weight.component == "experts" and self.architecture.storage.weights == MXFP4.name:
@@ -214,10 +252,10 @@ class Weights:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
         if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
             return
-        copies, inputs, outputs = self._matrix(entry, whole)
+        _, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
         if self.format is None:
-            block, block_outputs = self._gguf_type(entry, inputs, 0, 1, copies > 1).block, 1
+            block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
         else:
             packing = self.format.packing
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)
@@ -245,4 +283,6 @@ def _shape(tensor: Tensor, sizes: list[int]) -> tuple[int, ...]:
 
 def total(architecture: Architecture, dtype: str = "bf16") -> int:
     """Bytes of all weights on one device."""
-    return sum(share.row.total for share in Weights(architecture, dtype, Layout()).stage(0))
+    weights = Weights(architecture, dtype, Layout())
+    factors = weights.factors()
+    return sum(share.row.total for share in weights.stage(0)) + (factors.total if factors is not None else 0)
