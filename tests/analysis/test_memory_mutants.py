@@ -128,7 +128,7 @@ MUTANTS = [
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
     ("live", "now[reference.name].last = at", "pass", "pass"),  # nothing is held to its last use
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
-    ("inference", "row.total for row in self.rows(number)), kept", "row.bytes for row in self.rows(number)), kept", "stages"),
+    ("inference", "Stage(sum(row.total for", "Stage(sum(row.bytes for", "stages"),
     ("inference", "within - share.whole.total", "within", "norms on 16"),
     ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),
 ]  # fmt: skip
