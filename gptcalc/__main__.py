@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
@@ -22,8 +23,9 @@ def main() -> None:
         if "GPTCALC_DEBUG" in os.environ:
             raise
         problem = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
-        print(f"gptcalc: internal error: {' '.join(problem.split())[:500]}; please report it "
-              "(GPTCALC_DEBUG=1 shows where it is)", file=sys.stderr)  # fmt: skip
+        with suppress(Exception):
+            print(f"gptcalc: internal error: {' '.join(problem.split())[:500]}; please report it "
+                  "(GPTCALC_DEBUG=1 shows where it is)", file=sys.stderr)  # fmt: skip
         status = 2
     # everything is written and flushed by now; taking the modules apart would only cost the user time
     os._exit(status)

@@ -33,5 +33,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 def printable(text: str, limit: int = 80) -> str:
     """Text from a file, safe to print: control characters escaped, long text cut."""
-    safe = "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text[: limit + 1])
-    return safe if len(text) <= limit else safe[:limit] + "…"
+    shown = text if len(text) <= limit else text[:limit] + "…"
+    return shown if shown.isprintable() else "".join(ch if ch.isprintable() else _escape(ch) for ch in shown)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()

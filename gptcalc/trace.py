@@ -22,6 +22,9 @@ from gptcalc.reference.source import random_source, shapes_of_source
 from gptcalc.reference.store import RandomStore, ShapeStore, Store
 from gptcalc.reference.tally import Array, Event
 
+#: what a trace without data walks, step by step; far beyond any model
+MOST_TOKENS, MOST_STEPS, MOST_LAYERS = 2**40, 1_000, 2_000
+
 PLACE = re.compile(r"(encoder)?\.?(?:layers\.(\d+)\.)?(.*)")
 
 
@@ -72,6 +75,12 @@ def shapes(architecture: Architecture, context: int, decode: int = 0, source: in
     _check_decode(architecture, decode)
     if not 0 <= decode < context:
         raise InputError(f"--decode {decode}: must be less than the {context} tokens of the context", kind="usage")
+    for what, n, most in (("--context", context, MOST_TOKENS), ("--decode", decode, MOST_STEPS)):
+        if n > most:
+            raise InputError(f"{what} {n}: a trace goes up to {most:,}", kind="usage")
+    if architecture.n_layers > MOST_LAYERS:
+        problem = f"{architecture.name} has {architecture.n_layers:,} layers, a trace walks {MOST_LAYERS:,} at most"
+        raise InputError(problem, f"such as --set n_layers={MOST_LAYERS}", "unsupported")
     model = Model(architecture, ShapeStore())
     model.tally.events = []
     model.prefill(shape_only((1, context - decode), np.int64), source=shapes_of_source(architecture, source))
@@ -110,6 +119,28 @@ def run(
     _check_decode(architecture, decode or generate)
     if not 0 <= decode < len(tokens):
         raise InputError(f"--decode {decode}: must be less than the {len(tokens)} tokens", kind="usage")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: expected a whole number from 0", kind="usage")
+    with np.errstate(all="ignore"):  # odd weights give odd numbers, which are shown as they are
+        return _run(
+            architecture, store, tokens, source, progress,
+            decode=decode, generate=generate, float64=float64, attention=attention, seed=seed,
+        )  # fmt: skip
+
+
+def _run(
+    architecture: Architecture,
+    store: Store | None,
+    tokens: list[int],
+    source: list[int] | None,
+    progress: Callable[[int], None] | None,
+    *,
+    decode: int,
+    generate: int,
+    float64: bool,
+    attention: bool,
+    seed: int,
+) -> Run:
     small = architecture if store is not None else shrink(architecture)
     weights = store or RandomStore(seed)
     dtype = np.float64 if float64 else np.float32

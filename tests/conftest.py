@@ -10,8 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from gptcalc.cli import run
+
+settings.register_profile("any machine", deadline=None)  # a slow one is no mistake of the program
+settings.load_profile("any machine")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub
 

@@ -14,6 +14,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Several: TypeAlias = Annotated[int, Meta(ge=2, le=1_000_000_000)]
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 Few: TypeAlias = Annotated[int, Meta(ge=2, le=64)]
+Times: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]  # of what is done again and again
 Kernel: TypeAlias = Few
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, le=1)]

@@ -1,6 +1,6 @@
 """Hyper-connections: several residual streams."""
 
-from gptcalc.architecture.base import Few, Positive, Size, Strict
+from gptcalc.architecture.base import Few, Positive, Strict, Times
 from gptcalc.architecture.norms import BareNorm
 
 
@@ -11,6 +11,6 @@ class Streams(Strict, frozen=True, kw_only=True):
     """
 
     n: Few
-    iterations: Size = 20
+    iterations: Times = 20
     eps: Positive = 1e-6
     norm: BareNorm  # of the streams as the weights see them

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
-from gptcalc.architecture.base import Count, Depth, Size, Strict
+from gptcalc.architecture.base import Count, Depth, Size, Strict, Times
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
@@ -144,7 +144,7 @@ class Encoder(Strict, frozen=True, kw_only=True):
 class MTP(Strict, frozen=True, kw_only=True):
     """Multi-token prediction (arXiv:2412.19437, §2.2): n modules of two norms, a projection 2d → d, a block, a norm."""
 
-    n: Size
+    n: Times
     block: Block
     norm: Norm
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from gptcalc.cli.answer import deliver, with_output
+from gptcalc.cli.answer import complain, deliver, drop_output, with_output
 from gptcalc.errors import InputError, did_you_mean, printable
 
 NAME = "gptcalc"
@@ -24,33 +24,36 @@ ORDER = (
     "presets", "devices", "show", "explain", "trace", "validate", "check",
 )  # fmt: skip
 
+#: characters of an error that are shown
+MOST = 2000
+
 #: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit status."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the caller closed it
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         status = _run(list(arguments))
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        _drop_output()
-        return 0  # the reader has seen enough
+    except BrokenPipeError:  # while help was shown: an answer's own status is kept where it is written
+        drop_output()
+        return 0
     except OSError as error:
-        _drop_output()
-        _report(InputError(f"standard output: {(error.strerror or str(error)).lower()}", kind="file"), arguments)
+        _report(InputError(f"{_place(error)}: {(error.strerror or str(error)).lower()}", kind="file"), arguments)
         return 2
     return status
 
 
-def _drop_output() -> None:
-    """What is still buffered can't be written; without this, Python would try again and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _place(error: OSError) -> str:
+    """What could not be read or written: a file, where the system names one."""
+    if error.filename is not None:
+        return printable(os.fsdecode(error.filename), 200)
+    drop_output()
+    return "standard output"
 
 
 def _run(arguments: list[str]) -> int:
@@ -84,14 +87,15 @@ def _usage(error: Any, arguments: Sequence[str]) -> InputError:
 def _report(error: InputError, arguments: Sequence[str]) -> None:
     """One line on stderr, as JSON where JSON was asked for."""
     if "--json" in arguments or "--format=json" in arguments or ("--format", "json") in pairwise(arguments):
-        import msgspec
+        import json
 
-        report = {"error": {"kind": error.kind, "message": error.message, "hint": error.hint}}
-        line = msgspec.json.encode(report).decode()
+        hint = None if error.hint is None else printable(error.hint, MOST)
+        report = {"error": {"kind": error.kind, "message": printable(error.message, MOST), "hint": hint}}
+        line = json.dumps(report, separators=(",", ":"))  # in ASCII: no terminal and no reader trips over it
     else:
         text = f"{NAME}: {error.message}" + (f"; {error.hint}" if error.hint else "")
-        line = printable(" ".join(text.split()), limit=2000)
-    print(line, file=sys.stderr)
+        line = printable(" ".join(text.split()), MOST)
+    complain(line)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -6,9 +6,12 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
+
+from gptcalc.errors import printable
 
 if TYPE_CHECKING:
     from gptcalc.report.table import View
@@ -84,17 +87,38 @@ def with_output(function: Callable[..., Any]) -> Callable[..., tuple[Answer, Out
 
 
 def deliver(answer: Answer, output: Output) -> int:
-    """Write an answer as the options ask; the exit status."""
+    """Write an answer as the options ask; the exit status.
+
+    A reader that has seen enough (| head, | grep -q) changes nothing about the answer: a no stays a no.
+    """
     asked = output.get is not None or output.out is not None or output.json or output.format is not None
     text = rendered(answer, output) if asked or not output.quiet else ""
     if not output.quiet:
         for warning in dict.fromkeys(answer.warnings):
-            print(f"gptcalc: {'' if warning.startswith('warning: ') else 'note: '}{warning}", file=sys.stderr)
-    if output.out is not None:
+            complain(f"gptcalc: {'' if warning.startswith('warning: ') else 'note: '}{printable(warning, 2000)}")
+    if output.out is not None and output.out != "-":
         write_file(output.out, text)
-    else:
-        write(text)
+    elif text:
+        try:
+            write(text, output.get is None and output.chosen() == "json")
+        except BrokenPipeError:
+            drop_output()
     return answer.status
+
+
+def drop_output() -> None:
+    """What is still buffered can't be written; without this, Python would try again and complain."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(line: str) -> None:
+    """A line on stderr, where there is one: what can't be said must not change the exit status."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            encoding = sys.stderr.encoding or "utf-8"
+            print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def rendered(answer: Answer, output: Output) -> str:
@@ -110,7 +134,7 @@ def rendered(answer: Answer, output: Output) -> str:
     if chosen == "table":
         from gptcalc.report import plain
 
-        to_terminal = output.out is None and sys.stdout.isatty()
+        to_terminal = output.out is None and sys.stdout is not None and sys.stdout.isatty()
         return plain.render(view.parts, terminal_width() if to_terminal else None, to_terminal and wants_colour())
     from gptcalc.report import delimited
 
@@ -128,25 +152,37 @@ def wants_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def write(text: str) -> None:
-    """Text to stdout; what its encoding can't say becomes a question mark, not an error."""
+def write(text: str, is_json: bool = False) -> None:
+    """Text to stdout; what its encoding can't say becomes an escape in JSON and a question mark elsewhere."""
+    if sys.stdout is None:
+        from gptcalc.errors import InputError
+
+        raise InputError("standard output: it is closed", "-o FILE writes a file, --quiet nothing", "file")
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        text = text.encode(encoding, "replace").decode(encoding)
+        text = _escaped(text) if is_json else text.encode(encoding, "replace").decode(encoding)
     sys.stdout.write(text)
+    sys.stdout.flush()
 
 
-def write_file(path: str, text: str) -> None:
-    write_file_bytes(path, text.encode(), "-o")
+def _escaped(text: str) -> str:
+    """A JSON document in ASCII."""
+    import json
+
+    return "".join(ch if ch.isascii() else json.dumps(ch)[1:-1] for ch in text)
+
+
+def write_file(path: str, text: str, option: str = "-o") -> None:
+    write_file_bytes(path, text.encode("utf-8", "replace"), option)
 
 
 def write_file_bytes(path: str, data: bytes, option: str) -> None:
     """A file that is never seen half written: a new one beside it takes its place."""
     from tempfile import NamedTemporaryFile
 
-    from gptcalc.errors import InputError, printable
+    from gptcalc.errors import InputError
 
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe: there is no place to take
@@ -161,8 +197,9 @@ def write_file_bytes(path: str, data: bytes, option: str) -> None:
                 mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
                 os.chmod(file.name, mode)
                 os.replace(file.name, target)
-            except OSError:
-                os.unlink(file.name)
+            except BaseException:  # an interrupt must not leave it behind either
+                with suppress(FileNotFoundError):
+                    os.unlink(file.name)
                 raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

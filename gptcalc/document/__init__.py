@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gptcalc.architecture import Architecture, Encoder
+from gptcalc.document.about import check_about, check_finite
 from gptcalc.document.builder import Builder
 from gptcalc.document.keys import ABOUT, ABOUT_ORDER, CORE, KINDS, NOT_THE_ENCODERS, Document, EncoderKeys
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -20,6 +21,8 @@ def build(document: Mapping[str, Any]) -> Architecture:
 
     Raises InputError naming the key, what was found and what would be right.
     """
+    check_about(document)
+    check_finite(document)
     plain = {key: value for key, value in document.items() if key not in ABOUT or key == "name"}
     keys, sections = split(plain, CORE)
     builder = Builder(keys, sections)

@@ -15,12 +15,13 @@ import re
 
 from msgspec import Struct
 
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, printable
 
 MAX_DEPTH = 16
 MAX_COUNT = 1_000_000
+MAX_NAMES = 4_096  # sublayers written out; real expressions have a few dozen
 
-TOKEN = re.compile(r"\s*(?:(?P<count>(?:\d+|n)(?=\s*\*))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[*\[\]()+|]))")
+TOKEN = re.compile(r"\s*(?:(?P<count>(?:[0-9]+|n)(?=\s*\*))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[*\[\]()+|]))")
 
 
 class BlockNames(Struct, frozen=True):
@@ -62,11 +63,11 @@ def _close(items: tuple[Repeated, ...], n_layers: int, text: str) -> tuple[Repea
     open_items = [item for item in items if item.count is None]
     if not open_items:
         if fixed != n_layers:
-            raise InputError(f"layers: {text!r} has {fixed} blocks, n_layers is {n_layers}")
+            raise InputError(f"layers: {shown(text)} has {fixed} blocks, n_layers is {n_layers}")
         return items
     rest = n_layers - fixed
     if rest < 0:
-        raise InputError(f"layers: {text!r} has {fixed} blocks beside n, n_layers is only {n_layers}")
+        raise InputError(f"layers: {shown(text)} has {fixed} blocks beside n, n_layers is only {n_layers}")
     closed: list[Repeated] = []
     for item in items:
         if item.count is not None:
@@ -101,6 +102,11 @@ def _first(body: tuple[BlockNames | Repeated, ...], n: int) -> tuple[BlockNames 
     return tuple(taken)
 
 
+def shown(text: str) -> str:
+    """An expression in an error: quoted, and no longer than a line."""
+    return repr(printable(text, 120))
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -116,10 +122,11 @@ class _Parser:
             kind = match.lastgroup or ""
             self.tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
+            if len(self.tokens) > 2 * MAX_NAMES:
+                raise self.error(0, f"more than {MAX_NAMES} sublayers written out, use counts;")
 
     def error(self, position: int, problem: str) -> InputError:
-        shown = self.text if len(self.text) <= 120 else self.text[:117] + "..."
-        return InputError(f"layers: {problem} at column {position + 1} of {shown!r}")
+        return InputError(f"layers: {problem} at column {position + 1} of {shown(self.text)}")
 
     def peek(self) -> str:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""

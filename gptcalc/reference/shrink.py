@@ -43,6 +43,7 @@ from gptcalc.architecture import (
 )
 
 CONTEXT = 48
+ITERATIONS = 20
 WINDOW = 3
 CHUNK = 4
 BUCKETS = 8
@@ -55,7 +56,10 @@ def shrink(architecture: Architecture) -> Architecture:
 
 
 class _Sizes:
-    """Hands out small sizes: the same one for the same purpose and original, else one coprime to all before."""
+    """Hands out small sizes: the same one for the same purpose and original, else one coprime to all before.
+
+    None is much larger than the least: where many sizes are given, one that is merely new does, or one given before.
+    """
 
     def __init__(self) -> None:
         self.given: dict[Hashable, int] = {}
@@ -64,9 +68,10 @@ class _Sizes:
     def __call__(self, purpose: str, original: int, *, multiple: int = 1, least: int = 2) -> int:
         key = (purpose, original, multiple)
         if key not in self.given:
-            n = -(-least // multiple) * multiple
-            while n in self.used or any(math.gcd(n // multiple, other) > 1 for other in self.used):
-                n += multiple
+            first = -(-least // multiple) * multiple
+            near = [n for n in range(first, 4 * least + 8, multiple) if n not in self.used]
+            coprime = (n for n in near if all(math.gcd(n // multiple, other) == 1 for other in self.used))
+            n = next(coprime, next(iter(near), first))
             self.given[key] = n
             self.used.add(n)
         return self.given[key]
@@ -80,7 +85,9 @@ class _Shrinking:
 
     def architecture(self) -> Architecture:
         o = self.original
-        streams = o.streams and replace(o.streams, n=self.size("streams", o.streams.n))  # first: it counts squared
+        streams = o.streams and replace(
+            o.streams, n=self.size("streams", o.streams.n), iterations=min(o.streams.iterations, ITERATIONS)
+        )  # first: it counts squared
         blocks = [self.block(block) for block, _ in o.groups()]
         mtp = replace(o.mtp, n=1, block=self.block(o.mtp.block)) if o.mtp is not None else None
         ple = o.per_layer_embedding

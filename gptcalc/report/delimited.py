@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.errors import printable
 from gptcalc.report.table import Table, cells
+
+#: what makes a spreadsheet compute a cell
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: what Markdown or HTML would take for markup
+MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
 def csv(table: Table) -> str:
@@ -25,23 +31,34 @@ def _raw(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
-        return "x".join(map(str, value))
+        return _harmless("x".join(map(str, value)))
+    if isinstance(value, str):
+        return _harmless(printable(value, 500))
     return "" if value is None else value
+
+
+def _harmless(text: str) -> str:
+    """A cell that a spreadsheet would take for a formula is marked as text, as OWASP advises against CSV injection."""
+    return f"'{text}" if text[:1] in FORMULA else text
 
 
 def markdown(parts: Sequence[Table | str]) -> str:
     """Pipe tables, each under its title; text as paragraphs."""
-    return "\n\n".join(part.replace("\n", "  \n") if isinstance(part, str) else _table(part) for part in parts) + "\n"
+    return "\n\n".join(_text(part) if isinstance(part, str) else _table(part) for part in parts) + "\n"
+
+
+def _text(part: str) -> str:
+    return "  \n".join(_escaped(printable(line, 10_000)) for line in part.split("\n"))
 
 
 def _table(table: Table) -> str:
     columns = cells(table)
-    titles = ["≈" if column.role == "short" else column.title for column in columns]
+    titles = ["≈" if column.role == "short" else _escaped(column.title) for column in columns]
     rules = ["---:" if column.right else "---" for column in columns]
     rows = [[_escaped(column.texts[row]) for column in columns] for row in range(len(table.rows))]
     lines = ["| " + " | ".join(row) + " |" for row in (titles, rules, *rows)]
-    return "\n".join([f"**{table.title}**\n", *lines] if table.title else lines)
+    return "\n".join([f"**{_text(table.title)}**\n", *lines] if table.title else lines)
 
 
 def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.translate(MARKUP)

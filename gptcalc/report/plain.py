@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import combining, east_asian_width
 
+from gptcalc.errors import printable
 from gptcalc.report.table import Cells, Table, cells
 
 GAP = "  "
@@ -18,8 +19,13 @@ BOLD, DIM, BLUE, RESET = "\x1b[1m", "\x1b[2m", "\x1b[34m", "\x1b[0m"
 
 def render(parts: Sequence[Table | str], width: int | None = None, colour: bool = False) -> str:
     """The parts one below the other, a blank line between. `width` is a terminal's, None anything else's."""
-    blocks = [_text(part, width) if isinstance(part, str) else _table(part, width, colour) for part in parts]
+    blocks = [_text(_safe(part), width) if isinstance(part, str) else _table(part, width, colour) for part in parts]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _safe(part: str) -> str:
+    """Names come from files: what would steer a terminal is written out."""
+    return "\n".join(printable(line, 100_000) for line in part.split("\n"))
 
 
 def _text(part: str, width: int | None) -> str:
@@ -35,7 +41,7 @@ def _text(part: str, width: int | None) -> str:
 def _table(table: Table, width: int | None, colour: bool) -> str:
     if not table.rows:
         return ""
-    title = [_styled(line, BOLD, colour) for line in _text(table.title, width).splitlines()]
+    title = [_styled(line, BOLD, colour) for line in _text(_safe(table.title), width).splitlines()]
     terminal = width is not None
     columns = cells(table, bars=terminal)
     for role in ("bar", "short"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from msgspec.structs import replace
 
@@ -222,13 +222,22 @@ def _from_checkpoint(path: str) -> Source:
     )  # fmt: skip
 
 
+def _read_stdin(stream: TextIO | None, limit: int) -> bytes:
+    if stream is None:
+        raise InputError("it is closed", kind="file")
+    try:
+        return stream.buffer.read(limit)
+    except OSError as error:
+        raise InputError((error.strerror or str(error)).lower(), kind="file") from None
+
+
 def _standard_input() -> Source:
     import sys
 
     from gptcalc.sources import text
 
-    data = sys.stdin.buffer.read(text.MAX_BYTES + 1)
     try:
+        data = _read_stdin(sys.stdin, text.MAX_BYTES + 1)
         if len(data) > text.MAX_BYTES:
             raise InputError(f"more than {text.MAX_BYTES:,} bytes", kind="format")
         content = text.decode(data)
@@ -284,7 +293,7 @@ def _name(origin: str) -> str:
         stem = os.path.basename(os.path.dirname(os.path.abspath(origin)))
     for suffix in FILE_SUFFIXES:
         stem = stem.removesuffix(suffix)
-    return stem or "model"
+    return printable(stem, 200) or "model"
 
 
 def _adapter(path: str, config: dict[str, Any]) -> InputError:

@@ -173,6 +173,8 @@ def edited(document: Mapping[str, Any], settings: Iterable[str]) -> dict[str, An
         words = key.strip().split(".")
         if not equals or not all(words):
             raise InputError(f"--set {printable(setting)!r} is not KEY=VALUE", "write --set n_kv_heads=8", "usage")
+        if len(words) > text.MAX_DEPTH:
+            raise InputError(f"--set {printable(key)}: nested deeper than {text.MAX_DEPTH}", kind="usage")
         try:
             _put(result, words, text.scalar(value.strip()) if value.strip()[:1] not in ("[", "{", '"', "'") else
                  text.parse_yaml(value))  # fmt: skip

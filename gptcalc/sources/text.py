@@ -109,7 +109,7 @@ def parse_json(text: str) -> Any:
     import json
 
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_json_int, parse_float=_json_float)
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_json_int, parse_float=_json_float)
     except json.JSONDecodeError as error:
         problem = _json_problem(text, error.pos, error.msg)
         where = f"line {error.lineno}, column {error.colno}"
@@ -118,11 +118,48 @@ def parse_json(text: str) -> Any:
         raise InputError("not usable JSON: nested too deeply", kind="format") from None
     except _BadNumber as error:
         raise _located(error, text) from None
+    if depth_beyond(value, MAX_DEPTH):
+        raise InputError(f"not usable JSON: nested deeper than {MAX_DEPTH}", kind="format")
+    return whole_characters(value) if _SURROGATE.search(text) else value
+
+
+#: an escape of half a character, which may lack its other half
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def whole_characters(value: Any) -> Any:
+    """The value with U+FFFD for every half of a character that stands alone: no encoding can write one."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {whole_characters(key): whole_characters(item) for key, item in value.items()}
+    return [whole_characters(item) for item in value] if isinstance(value, list) else value
+
+
+def depth_beyond(value: Any, limit: int) -> bool:
+    """Whether mappings and lists are nested deeper than this."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, (dict, list))
+            for inner in (item.values() if isinstance(item, dict) else item)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+#: a key and what may stand between it and a number: the end of what is in front of it
+_KEY_BEFORE = re.compile(r'"((?:[^"\\]|\\.){1,200})"\s{0,20}:[\s\[]{0,20}$')
 
 
 def _located(number: _BadNumber, text: str) -> InputError:
     error = InputError(f"a number {number.problem} ({number.digits[:10]}…)", "no size is that large")
-    key = re.search(r'"((?:[^"\\]|\\.)*)"\s*:[\s\[]*' + re.escape(number.digits), text)
+    at = text.find(number.digits)
+    key = _KEY_BEFORE.search(text[max(at - 300, 0) : at])
     return error.within(printable(key[1])) if key else error
 
 
@@ -198,7 +235,8 @@ def parse_full_yaml(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Composer(yaml.parse(text, Loader=loader)).document()
+        value = _Composer(yaml.parse(text, Loader=loader)).document()
+        return whole_characters(value) if _SURROGATE.search(text) else value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""

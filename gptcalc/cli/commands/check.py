@@ -43,15 +43,16 @@ def command(
         raise InputError("check: no --expect", "such as --expect total=8030261248, or --write costs.lock", "usage")
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
-    if write is not None:
+    if not expect and write is not None:
         _write(write, loaded.architecture, how)
-        if not expect:
-            done = {"model": loaded.architecture.name, "written": write}
-            return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
+        done = {"model": loaded.architecture.name, "written": write}
+        return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
     analyses = _Analyses(loaded.architecture, how, one_pass)
     rows = []
     for setting in expect:
         rows += [_row(setting, analyses)] if "=" in setting else _locked(setting, loaded.architecture)
+    if write is not None:  # behind the questions: one that is wrong leaves nothing written
+        _write(write, loaded.architecture, how)
     ok = all(row["ok"] for row in rows)
     data = {"model": loaded.architecture.name, "ok": ok, "checks": rows}
     return Answer(data, show("checked", rows, loaded.architecture.name, len(rows) > MANY), warnings, 0 if ok else 1)
@@ -62,7 +63,7 @@ def _write(path: str, architecture: Architecture, how: LockRun) -> None:
     from gptcalc.cli.answer import write_file
     from gptcalc.sources.preset import dump
 
-    write_file(path, dump({"model": architecture.name, **costs(architecture, how)}))
+    write_file(path, dump({"model": architecture.name, **costs(architecture, how)}), "--write")
 
 
 def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model as Loaded
     from gptcalc.sources.checkpoint import Checkpoint
+
+
+#: a token's number; one outside the vocabulary is refused by name
+TOKEN = re.compile(r"-?[0-9]{1,12}")
 
 
 def command(
@@ -100,11 +105,10 @@ def _sequences(a: Architecture, tokens: str | None, second: str | None) -> tuple
 
 def _ids(text: str, option: str = "--tokens") -> list[int]:
     words = text.replace(" ", ",").split(",")
-    try:
-        return [int(word) for word in words if word]
-    except ValueError:
-        wrong = next(word for word in words if word and not word.lstrip("-").isdecimal())
-        raise InputError(f"{option}: {printable(wrong)!r} is not a token's number", "such as 5,23,7", "usage") from None
+    for word in words:
+        if word and not TOKEN.fullmatch(word):
+            raise InputError(f"{option}: {printable(word)!r} is not a token's number", "such as 5,23,7", "usage")
+    return [int(word) for word in words if word]
 
 
 def _weights(reference: str, loaded: Loaded) -> Checkpoint | None:

@@ -1,0 +1,171 @@
+"""Inputs and surroundings that broke the program once: an answer stays the answer, and what is wrong is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GPTCALC = [sys.executable, "-m", "gptcalc"]
+TINY = {"name": "tiny", "d": 16, "v": 20, "c": 8, "n_heads": 2, "n_layers": 2, "d_ff": 32}
+
+
+def run(*arguments: str | Path, shell: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own; with `shell`, as that line says, "$@" being the command."""
+    command = [*GPTCALC, *map(str, arguments)]
+    if shell:
+        command = ["bash", "-c", shell, "bash", *command]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, env=environment)
+
+
+def written(folder: Path, document: object, name: str = "m.json") -> Path:
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+    return path
+
+
+# --- a reader that has gone, streams that are closed ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [("check", "gpt2", "--expect", "total=1"), ("fit", "gpt2", "--budget", "1MiB")])
+def test_a_no_stays_a_no_where_nobody_reads(arguments: tuple[str, ...]) -> None:
+    found = run(*arguments, shell='exec 4> >(true); sleep .3; "$@" >&4')
+    assert found.returncode == 1
+
+
+def test_a_yes_stays_a_yes_where_nobody_reads() -> None:
+    assert (
+        run("check", "gpt2", "--expect", "total=124439808", shell='exec 4> >(true); sleep .3; "$@" >&4').returncode == 0
+    )
+
+
+@pytest.mark.parametrize("shell", ['"$@" 2>&-', '"$@" 2>/dev/full'])
+def test_wrong_input_is_wrong_without_stderr(shell: str) -> None:
+    assert run("params", "no-such-model", shell=shell).returncode == 2
+
+
+def test_an_answer_needs_somewhere_to_go(tmp_path: Path) -> None:
+    closed = run("params", "gpt2", shell='"$@" >&-')
+    assert closed.returncode == 2
+    assert "standard output" in closed.stderr
+    assert run("params", "gpt2", "-o", str(tmp_path / "x.txt"), shell='"$@" >&-').returncode == 0
+
+
+@pytest.mark.parametrize("shell", ['"$@" <&-', '"$@" 0>/dev/null'])
+def test_standard_input_that_cannot_be_read_is_named(shell: str) -> None:
+    found = run("params", "-", shell=shell)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("gptcalc: standard input: ")
+
+
+def test_a_hyphen_is_standard_output(tmp_path: Path) -> None:
+    assert "124,439,808" in run("params", "gpt2", "-o", "-", cwd=tmp_path).stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_in_ascii_loses_nothing() -> None:
+    found = run("params", "gpt2", "--json", shell='PYTHONIOENCODING=ascii "$@"')
+    assert json.loads(found.stdout)["formula"] == json.loads(run("params", "gpt2", "--json").stdout)["formula"]
+    assert "·" in json.loads(found.stdout)["formula"]
+
+
+# --- what files and arguments may hold --------------------------------------------------------------------------------
+
+Refusal = tuple[str, Callable[[Path], Path], str]
+REFUSALS: list[Refusal] = [
+    ("deep JSON", lambda p: written(p, '{"d":' + "[" * 900 + "]" * 900 + "}"), "nested deeper than 64"),
+    ("a deep note", lambda p: written(p, json.dumps(TINY)[:-1] + ',"note":' + "[" * 200 + "]" * 200 + "}"), "deeper"),
+    ("an infinite number", lambda p: written(p, json.dumps({**TINY, "softcap": float("inf")})), "a finite number"),
+    ("digits of another script", lambda p: written(p, {**TINY, "layers": "٢*attn+mlp"}), "unexpected"),
+    ("very many sublayers", lambda p: written(p, {**TINY, "layers": "+".join(["mlp"] * 9000)}), "use counts"),
+    ("half a character", lambda p: written(p, json.dumps(TINY)[:-1] + ',"\\ud800":1}'), "unknown key"),
+    ("a long number", lambda p: written(p, json.dumps(TINY)[:-1] + ',"d_head": ' + "9" * 10**6 + "}"), "digits"),
+    ("a family that is none", lambda p: written(p, {**TINY, "family": ["a"]}), "family: expected a text"),
+    ("a total that is none", lambda p: written(p, {**TINY, "published": {"total": "many"}}), "published.total"),
+    ("endless iterations", lambda p: written(p, {**TINY, "streams": {"n": 2, "iterations": 10**9}}), "iterations"),
+    ("endless predictions", lambda p: written(p, {**TINY, "mtp": 10**9}), "1,000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "made", "expected"), REFUSALS, ids=[name for name, _, _ in REFUSALS])
+def test_refused_in_one_line(tmp_path: Path, name: str, made: Callable[[Path], Path], expected: str) -> None:  # noqa: ARG001
+    found = run("params", made(tmp_path))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert expected in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert len(found.stderr) < 2500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("trace", "gpt2", "--tokens=--1"), "--tokens: '--1'"),
+        (("trace", "gpt2", "--tokens", "٣"), "--tokens:"),
+        (("trace", "gpt2", "--tokens", "1", "--seed", "-1"), "--seed -1"),
+        (("trace", "llama-3-8b", "--context", "9" * 20), "--context"),
+        (("trace", "llama-3-8b", "--context", "1M", "--decode", "100000"), "--decode"),
+        (("show", "gpt2", "--set", "published" + ".a" * 2000 + "=1"), "nested deeper"),
+        (("check", "gpt2", "--write", "/proc/x"), "--write /proc/x"),
+    ],
+)
+def test_refused_arguments(arguments: tuple[str, ...], expected: str) -> None:
+    found = run(*arguments)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert expected in found.stderr
+
+
+@pytest.mark.parametrize("word", ["\udcff", "‮", "\x9b"])
+def test_errors_are_plain_in_json_too(word: str) -> None:
+    found = run("show", "gpt2", word, "--json")
+    assert found.returncode == 2
+    assert found.stderr.isascii()
+    assert json.loads(found.stderr)["error"]["kind"] == "usage"
+
+
+def test_nothing_is_written_where_a_question_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "costs.lock"
+    assert run("check", "gpt2", "--write", path, "--expect", "nothing.like=1").returncode == 2
+    assert not path.exists()
+
+
+def test_names_steer_neither_terminals_nor_spreadsheets_nor_pages(tmp_path: Path) -> None:
+    path = written(tmp_path, {**TINY, "name": "=1+1|<b>*x*\x1b[31m"})
+    table = run("params", path).stdout
+    assert "\x1b" not in table
+    assert "'=1+1" in run("compare", path, "--format", "csv").stdout
+    page = run("params", path, "--format", "markdown").stdout
+    assert "<b>" not in page
+    assert "\\*x\\*" in page
+
+
+# --- the witness on models that are odd but valid ---------------------------------------------------------------------
+
+
+def test_a_small_copy_is_small() -> None:
+    """Many sections of different sizes: no copy has heads by the thousand."""
+    from gptcalc.analysis.params import params
+    from gptcalc.document import build
+    from gptcalc.reference.shrink import shrink
+
+    sections = {f"a{n}": {"like": "attn", "n_heads": 2 * n, "n_kv_heads": n, "d_head": 2 * n} for n in range(2, 14)}
+    layers = " ".join(f"1*{name}+mlp" for name in sections)
+    model = build({**TINY, "n_layers": len(sections), "layers": layers, **sections})
+    assert params(shrink(model)).total < 2_000_000
+
+
+def test_very_deep_models_are_validated() -> None:
+    from gptcalc.document import build
+    from gptcalc.validate import validate
+
+    assert validate(build({**TINY, "n_layers": 1_000_000})).ok
+
+
+def test_no_warning_of_numpy_reaches_the_user(tmp_path: Path) -> None:
+    found = run("trace", written(tmp_path, {**TINY, "logit_scale": 1e300}), "--tokens", "1,2", "--get", "context")
+    assert (found.returncode, found.stdout, found.stderr) == (0, "2\n", "")
