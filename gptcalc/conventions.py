@@ -63,6 +63,7 @@ class Option(NamedTuple):
     also: tuple[str, ...] = ()  # further spellings
     least: int = 1  # of a whole number
     is_size: bool = False  # bytes, written with their unit
+    words: tuple[tuple[str, int], ...] = ()  # numbers that have a name
 
 
 def spelled(name: str) -> str:
@@ -99,8 +100,19 @@ KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.
 StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
 EngineOption: TypeAlias = Annotated[Engine, Option("Who allocates.")]
 MlaCache: TypeAlias = Annotated[CacheForm, Option("What latent attention keeps.")]
+#: a piece that no prompt exceeds
+ALL = 2**62
 PrefillChunk: TypeAlias = Annotated[
-    int | None, Option("Tokens of one pass of a prefill. Default: all; vllm 2048, llama.cpp 512.")
+    int | None,
+    Option(
+        "Tokens of one pass of a prefill, or all. Default: 8192; llama.cpp 512, transformers all, vllm as its rules "
+        "say for the device (8192, 16384 or 2048).",
+        also=("--max-num-batched-tokens",),
+        words=(("all", ALL),),
+    ),
+]
+MaxNumSeqs: TypeAlias = Annotated[
+    int | None, Option("Sequences that vllm makes room for in its sampler. Default: by the device, 1024 or 256.")
 ]
 DType: TypeAlias = Annotated[
     str,
@@ -242,6 +254,7 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     phase: PassOption = "prefill"
     logits: LogitsOption = "last"
     overhead: Overhead = 0
+    max_num_seqs: MaxNumSeqs = None
     tp: TP = 1
     pp: PP = 1
     ep: EP = 1

@@ -16,10 +16,12 @@ class DType(NamedTuple):
     name: str
     block: int
     block_bytes: int
+    scaled: int | None = None  # numbers that share an fp32 scale beside them
 
     def row_bytes(self, elements: int) -> int:
         """Bytes of one row, rounded up to whole blocks."""
-        return -(-elements // self.block) * self.block_bytes
+        scales = 0 if self.scaled is None else elements // self.scaled * 4
+        return -(-elements // self.block) * self.block_bytes + scales
 
 
 FP32 = DType("fp32", 1, 4)
@@ -32,6 +34,11 @@ INT4 = DType("int4", 2, 1)
 MXFP4 = DType("mxfp4", 32, 17)
 #: 16 numbers of 4 bits and an fp8 scale
 NVFP4 = DType("nvfp4", 16, 9)
+
+#: 128 numbers of 8 bits and an fp32 scale: an indexer's keys, and latents in DeepSeek's own layout
+FP8_SCALED = DType("fp8 with scales", 1, 1, 128)
+#: that layout's name in vLLM: latents so, the rotary key in bf16 beside them (656 bytes of 512 + 64 numbers)
+FP8_DS_MLA = DType("fp8_ds_mla", 1, 1, 128)
 
 #: ggml's blocks (ggml/src/ggml-common.h): an fp16 scale (with _1 an fp16 minimum) for 32 numbers; the blocks of 256 of
 #: the K-quants, the IQ types (which index tables) and the ternary ones hold quantised scales of sub-blocks as well
@@ -51,7 +58,7 @@ GGML = {
 DTYPES = {
     dtype.name: dtype
     for dtype in (
-        FP32, BF16, FP16, FP8, INT8, INT4, MXFP4, NVFP4,
+        FP32, BF16, FP16, FP8, FP8_DS_MLA, INT8, INT4, MXFP4, NVFP4,
         *(dtype for dtype in GGML.values() if dtype.block == 32),
     )
 }  # fmt: skip

@@ -103,10 +103,11 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
     held = f"engine {found.engine}, {found.mla_cache} MLA cache"
     if key == "bytes" and found.engine != "ideal":
         return Ledger(key, found.bytes, held, tuple(_set_aside(group, found.engine) for group in found.groups))
-    kept = types(found.kv_dtype)
+    kept = types(found.kv_dtype, engine=found.engine)
     rows = []
     per_token = key in ("bytes_per_token", "elements_per_token")
     for stage in equations(architecture, cache=found.mla_cache).main:
+        chosen = any(line.stored == "index keys" for line in stage.lines)
         for line in stage.lines:
             if line.stored is None or (per_token and isinstance(line.kept, (Constant, OfSource))):
                 continue
@@ -114,7 +115,7 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
             symbols, sizes = [index.symbol for index in indices], [index.size for index in indices]
             elements = prod(sizes)
             tokens = _tokens(line, found.context, key)
-            kind = kept.of(line)
+            kind = kept.of(line, chosen)
             each: int | Fraction = elements if key == "elements_per_token" else kind.row_bytes(elements)
             ranges = _spelled(symbols, sizes)
             if key != "elements_per_token":

@@ -10,7 +10,7 @@ import typer
 
 from gptcalc import conventions
 from gptcalc.cli.options import byte_size, number
-from gptcalc.conventions import InferenceRun, Run, TrainingRun, choices, declared, plain, spelled
+from gptcalc.conventions import InferenceRun, Option, Run, TrainingRun, choices, declared, plain, spelled
 from gptcalc.errors import InputError
 
 #: behind the last option of a command that does both
@@ -91,10 +91,14 @@ def _typed(name: str, annotation: Any) -> Any:
         settings |= {"metavar": option.metavar}
         type_ = int
     elif kind is int:
-        settings |= {"metavar": option.metavar, "parser": (byte_size if option.is_size else number)(words[0])}
+        settings |= {"metavar": option.metavar, "parser": _parser(option, words[0])}
     elif kind is not bool:
         settings |= {"metavar": option.metavar}
     return Annotated[type_ | None if optional else type_, typer.Option(*words, **settings)]
+
+
+def _parser(option: Option, word: str) -> Callable[[Any], int]:
+    return byte_size(word) if option.is_size else number(word, dict(option.words))
 
 
 def _completion(known: tuple[str, ...]) -> Callable[[str], list[str]]:

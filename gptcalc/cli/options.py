@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -12,12 +12,14 @@ from gptcalc.conventions import Run
 from gptcalc.errors import InputError
 
 
-def number(option: str) -> Callable[[Any], int]:
-    """A parser of whole numbers from 1 whose errors name the option."""
+def number(option: str, words: Mapping[str, int] = {}) -> Callable[[Any], int]:
+    """A parser of whole numbers from 1, some of which have a name; its errors name the option."""
 
     def parse(value: Any) -> int:
         if isinstance(value, int):  # the default
             return value
+        if value in words:
+            return words[value]
         from gptcalc import units
 
         try:

@@ -34,8 +34,10 @@ def answer(found: Fit, where: str) -> str:
     rest = f"{left} left" if found.fits else f"{left} too much"
     sequences = units.sequences(found.batch)
     kind = f"in {found.dtype}" if found.engine is not None else f"training in {found.dtype}"
+    passes = f", prefilled {found.passes}" if found.passes is not None else ""
+    condition = f", {found.condition}" if found.condition is not None else ""
     return (
-        f"{verdict}: {found.model} {kind} with {sequences} of {units.grouped(found.context)} tokens "
+        f"{verdict}{condition}: {found.model} {kind} with {sequences} of {units.grouped(found.context)} tokens{passes} "
         f"on {devices}{share}: {rest}"
     )
 

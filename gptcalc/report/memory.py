@@ -59,6 +59,8 @@ def title(found: Memory) -> str:
         text = f"{found.model}: {found.dtype} weights, {found.kv_dtype} cache of {length}"
         if found.phase == "decode":
             text += ", decoding"
+        elif found.passes is not None:
+            text += f", prefilled {found.passes}"
         if found.engine not in (None, "ideal"):
             text += f", as {found.engine} sets it aside"
     if found.devices > 1:

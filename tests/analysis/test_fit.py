@@ -19,7 +19,7 @@ from gptcalc.analysis.memory.fit import Fit, largest
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.architecture import Architecture
 from gptcalc.cli import run
-from gptcalc.conventions import InferenceRun
+from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import devices
@@ -105,7 +105,7 @@ def test_largest_of_everything_is_any() -> None:
 
 def test_by_hand() -> None:
     """Llama 3 8B in 20 GiB: 5,414,313,984 bytes beside the weights; a token takes 131,072 of cache, 73,728 of pass."""
-    found = fit(LLAMA_3_8B, 20 * GIB, context=8192)
+    found = fit(LLAMA_3_8B, 20 * GIB, context=8192, prefill_chunk=ALL)
     left = 20 * GIB - 16_060_522_496
     assert found.needed == 16_060_522_496 + 8192 * (131_072 + 2 * 36_864)
     assert found.headroom == 20 * GIB - found.needed
@@ -161,7 +161,7 @@ def test_utilization() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    documents().map(build), st.integers(1, 5), st.integers(1, 40), st.sampled_from(["ideal", "vllm", "llama.cpp",
+    documents().map(build), st.integers(1, 5), st.integers(1, 40), st.sampled_from(["ideal", "llama.cpp",
     "transformers"]), st.integers(0, 10**6), st.sampled_from([{}, {"tp": 2}, {"pp": 2}, {"dp": 2}]),
 )  # fmt: skip
 def test_largest_batch_and_context_are_tight(

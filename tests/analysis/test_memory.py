@@ -13,7 +13,7 @@ from gptcalc.analysis.memory.result import PARTS, Device, Memory
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, over, padded, stage_ranges
 from gptcalc.analysis.memory.weights import total
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import InferenceRun
+from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.strategies import documents
@@ -45,9 +45,10 @@ def test_decode_has_one_token_a_sequence() -> None:
 
 
 def test_chunk_bounds_activations() -> None:
-    whole = memory(LLAMA_3_8B, context=8192).per_device.activations
+    whole = memory(LLAMA_3_8B, context=8192, prefill_chunk=ALL).per_device.activations
     assert memory(LLAMA_3_8B, context=8192, prefill_chunk=2048).per_device.activations == whole // 4
-    assert memory(LLAMA_3_8B, context=8192, engine="vllm").per_device.activations == whole // 4
+    assert memory(LLAMA_3_8B, context=8192).per_device.activations == whole
+    assert memory(LLAMA_3_8B, context=16384).per_device.activations == whole
 
 
 def test_experts_activations_are_of_those_chosen() -> None:

@@ -200,23 +200,23 @@ def test_blocks_in_vllm_logs(blocks: int, tokens: int, model: Architecture, gib:
 
 
 def test_vllm_windows() -> None:
-    """12 windowed layers: ⌈(127 + 2048)/16⌉ + 1 = 137 pages of 16 tokens; 12 full ones: 131072/16 pages."""
+    """12 windowed layers: ⌈(127 + 8192)/16⌉ + 1 = 521 pages of 16 tokens; 12 full ones: 131072/16 pages."""
     found = kv(alternating(24, 8, 64, 128, GPT_OSS), context=131072, engine="vllm")
     page = 16 * 2 * 8 * 64 * 2
-    assert found.bytes == 12 * page * (137 + 8192)
+    assert found.bytes == 12 * page * (521 + 8192)
 
 
-def test_vllm_chunk_is_the_pass() -> None:
-    """--prefill-chunk is max_num_batched_tokens: ⌈(127 + 512)/16⌉ + 1 = 41 pages."""
+def test_vllm_has_two_passes_in_flight() -> None:
+    """--prefill-chunk is max_num_batched_tokens: ⌈(127 + 2 · 512)/16⌉ + 1 = 73 pages."""
     found = kv(alternating(24, 8, 64, 128, GPT_OSS), context=131072, engine="vllm", prefill_chunk=512)
-    assert found.groups[0].cached_tokens == 16 * 41
+    assert found.groups[0].cached_tokens == 16 * 73
 
 
 def test_vllm_pads_groups() -> None:
     """Gemma 3 27B: 52 windowed and 10 full layers are groups of 10, the last of the windowed ones padded by 8."""
     model = alternating(62, 16, 128, 1024, "n*[5*local+mlp attn+mlp]")
     found = kv(model, context=131072, engine="vllm")
-    page, window = 16 * 2 * 16 * 128 * 2, -(-(1023 + 2048) // 16) + 1
+    page, window = 16 * 2 * 16 * 128 * 2, -(-(1023 + 8192) // 16) + 1
     assert [(g.name, g.layers) for g in found.groups] == [("local+mlp", 52), ("attn+mlp", 10), ("padding layers", 8)]
     assert found.bytes == 10 * page * (6 * window + 8192)
 

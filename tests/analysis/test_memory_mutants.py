@@ -11,6 +11,7 @@ import gptcalc
 from gptcalc.analysis.memory import cache, inference, weights
 from gptcalc.analysis.memory.fit import largest
 from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.conventions import ALL
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from tests.analysis.test_memory import LLAMA_3_8B, LLAMA_3_70B, MIXTRAL
@@ -42,7 +43,7 @@ def figures() -> dict[str, Any]:
     stages = inference.memory(LLAMA_3_8B, context=1000, pp=3)
     experts = inference.memory(build(MIXTRAL), tp=8, ep=2)
     ranks = inference.memory(LLAMA_3_8B, batch=7, context=1000, dp=4)
-    found = gptcalc.fit(LLAMA_3_8B, 20 * GIB, context=8192, advice=False)
+    found = gptcalc.fit(LLAMA_3_8B, 20 * GIB, context=8192, advice=False, prefill_chunk=ALL)
     v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", Layout())
     return {
         "q4_k_m": weights.total(LLAMA_31_8B, "q4_k_m"),
@@ -86,8 +87,8 @@ RIGHT: dict[str, Any] = {
     "llama.cpp window": 3090 * MIB,
     "llama.cpp mistral": 4 * GIB,
     "vllm pages": 34_736,
-    "vllm window": 12 * 32_768 * (137 + 8192),
-    "vllm padding": 10 * 131_072 * (6 * 193 + 8192),
+    "vllm window": 12 * 32_768 * (521 + 8192),
+    "vllm padding": 10 * 131_072 * (6 * 577 + 8192),
     "transformers window": 12 * 2048 * (127 + 1000),
     "heads on 16": 80 * 2 * 128 * 2 * 1000,
     "norms on 16": 15 * 2 * 161 * 8192,

@@ -13,7 +13,7 @@ from gptcalc.analysis.memory.engines import Held, Kind, Pool, held
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheForm, CacheRun, Engine, keywords
-from gptcalc.dtypes import DType, dtype
+from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
 from gptcalc.equations.roles import Stored
 
@@ -48,26 +48,40 @@ class KVCache(Struct, frozen=True, omit_defaults=True):
 
 
 class Types(NamedTuple):
-    """The data types of keys (with all that is not values), of values, and of recurrent states."""
+    """The data types of keys (with all that is not values), of values, of recurrent states, of an indexer's keys."""
 
     k: DType
     v: DType
     state: DType
+    indexer: DType
 
-    def of(self, line: Line) -> DType:
-        """The type in which a store line's left side is kept. States of convolutions are kept like keys."""
+    def of(self, line: Line, chosen: bool = False) -> DType:
+        """The type in which a store line's left side is kept. States of convolutions are kept like keys.
+
+        chosen: an indexer chooses among the latents. In fp8 these then have scales, and the rotary key stays in 16
+        bits, as DeepSeek-V3.2 published it (FlashMLA, "FP8 KV cache format"; vLLM's fp8_ds_mla).
+        """
+        scaled = self.k is FP8_DS_MLA or (chosen and self.k is FP8)
         match line.stored:
             case "state":
                 return self.state
             case "values":
                 return self.v
+            case "index keys":
+                return self.indexer
+            case "latent" if scaled:
+                return FP8_SCALED
+            case "rotary key" if scaled:
+                return BF16
         return self.k
 
 
-def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype) -> Types:
-    """The types that one word (q8_0) or two (q8_0:q4_0, keys first) name."""
+def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engine = "ideal") -> Types:
+    """The types that one word (q8_0) or two (q8_0:q4_0, keys first) name, as an engine keeps them."""
     k, _, v = kv_dtype.partition(":")
-    return Types(dtype(k), dtype(v or k), dtype(state_dtype))
+    keys = dtype(k)
+    indexer = FP8_SCALED if engine == "vllm" or keys in (FP8, FP8_DS_MLA) else keys
+    return Types(keys, dtype(v or k), dtype(state_dtype), indexer)
 
 
 #: the kind of cache by what is stored, where nothing limits it
@@ -89,12 +103,13 @@ def pools(
         times = stage.times if counts is None else counts.get(stage.name, 0)
         if not times:
             continue
+        chosen = any(line.stored == "index keys" for line in stage.lines)
         for line in stage.lines:
             if line.stored is None:
                 continue
             kind, limit = kind_of(line)
             elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
-            size = kept.of(line).row_bytes(elements)
+            size = kept.of(line, chosen).row_bytes(elements)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
             key = (stage.name, kind, limit, every)
             old = found.get(key)
@@ -121,7 +136,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
-    kept = types(how.kv_dtype, how.state_dtype)
+    kept = types(how.kv_dtype, how.state_dtype, engine)
     found = pools(equations(architecture, cache=how.mla_cache), kept, source=source)
     parts = held(engine, found, length, how.prefill_chunk)
     growing = [pool for pool in found if pool.grows]

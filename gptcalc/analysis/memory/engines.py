@@ -4,9 +4,12 @@ ideal
     What the mathematics needs: every token's entries, of a window min(context, window); where tokens share entries,
     the complete ones, and room for the tokens of the one that is open.
 vllm
-    Pages of 16 tokens (vllm/config/cache.py, DEFAULT_BLOCK_SIZE). A window needs its last W − 1 tokens, those of one
-    pass, and a page more, as it may begin inside one; a chunk its own tokens and those of one pass
-    (vllm/v1/kv_cache_interface.py, max_memory_usage_bytes). Where full and windowed layers mix, all have pages of the
+    Pages of 16 tokens (vllm/config/cache.py, DEFAULT_BLOCK_SIZE), of 64 for latents, as their kernels want them
+    (vllm/v1/attention/backends/mla). A window needs its last W − 1 tokens, those in flight, and a page more, as it may
+    begin inside one; a chunk its own tokens and those in flight (vllm/v1/kv_cache_interface.py,
+    max_memory_usage_bytes): two passes, as the next is scheduled while one runs (vllm/config/vllm.py,
+    max_in_flight_tokens, of 0.33; versions before counted one). An indexer's keys are fp8 with an fp32 scale, whatever
+    the cache's type (deepseek_v2.py, DeepseekV32IndexerCache). Where full and windowed layers mix, all pages have the
     same bytes and form groups of equally many layers, padded (vllm/v1/core/kv_cache_utils.py,
     unify_kv_cache_spec_page_size, _get_kv_cache_groups_uniform_page_size). So its start-up check asks for one request
     of max_model_len.
@@ -26,16 +29,20 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.conventions import Engine
+from gptcalc.conventions import ALL, Engine
 from gptcalc.errors import InputError
 
-#: vLLM's block_size
+#: vLLM's block_size, and that of latent attention's kernels
 PAGE = 16
+LATENT_PAGE = 64
 #: cells that llama.cpp rounds a context up to
 CELLS = 256
-#: tokens of one pass: vLLM's max_num_batched_tokens (vllm/config/scheduler.py, DEFAULT_MAX_NUM_BATCHED_TOKENS) and
-#: llama.cpp's n_ubatch (common/common.h); the others run a prompt in one pass
-CHUNKS: dict[Engine, int] = {"vllm": 2048, "llama.cpp": 512}
+#: tokens of one pass where neither --prefill-chunk nor a device says otherwise: vLLM's max_num_batched_tokens
+#: (vllm/engine/arg_utils.py, get_batch_defaults, on a large card), llama.cpp's n_ubatch (common/common.h); transformers
+#: runs a prompt in one pass
+CHUNKS: dict[Engine, int] = {"ideal": 8192, "vllm": 8192, "llama.cpp": 512, "transformers": ALL}
+#: tokens in flight where no piece is given: what published logs show (Gemma 4 on cards of several sizes)
+IN_FLIGHT = 8192
 #: vLLM makes groups as large as the larger kind of layers where the smaller has at least this share of it
 GROUP_RATIO = (3, 2)
 
@@ -77,21 +84,32 @@ class Held(NamedTuple):
     bytes: int
 
 
-def chunk_of(engine: Engine, chunk: int | None) -> int | None:
-    """Tokens of one pass of a prefill; None: all."""
-    return chunk if chunk is not None else CHUNKS.get(engine)
+def chunk_of(engine: Engine, chunk: int | None) -> int:
+    """Tokens of one pass of a prefill."""
+    return CHUNKS[engine] if chunk is None else chunk
 
 
-def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = None) -> list[Held]:
-    """What an engine sets aside for one sequence of `context` tokens, pool by pool."""
+def in_flight(engine: Engine, chunk: int | None, passes: int = 2) -> int:
+    """Tokens whose entries a window holds beside its own, as passes that are not done may still read them."""
+    if engine != "vllm":
+        return chunk_of(engine, chunk)
+    return IN_FLIGHT if chunk is None else passes * chunk
+
+
+def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2) -> list[Held]:
+    """What an engine sets aside for one sequence of `context` tokens, pool by pool.
+
+    chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight.
+    """
     if engine != "ideal" and any(pool.every > 1 for pool in pools):
         raise InputError(f"--engine {engine}: what it sets aside for compressed entries is not known here",
                          "only ideal is", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     constant = [Held(pool, 0, pool.layers * pool.bytes) for pool in pools if not pool.grows]
+    flying = in_flight(engine, chunk, passes)
     if engine == "vllm" and _mixed(growing):
-        return _paged(growing, context, chunk_of(engine, chunk) or context) + constant
-    return [_plain(engine, pool, growing, context, chunk_of(engine, chunk) or context) for pool in growing] + constant
+        return _paged(growing, context, flying) + constant
+    return [_plain(engine, pool, growing, context, flying) for pool in growing] + constant
 
 
 def _plain(engine: Engine, pool: Pool, pools: list[Pool], context: int, chunk: int) -> Held:
@@ -99,7 +117,8 @@ def _plain(engine: Engine, pool: Pool, pools: list[Pool], context: int, chunk: i
     if engine == "transformers" and pool.limit is not None:
         tokens = min(context, pool.limit - 1)
     elif engine == "vllm":
-        tokens = PAGE * _pages(pool, context, chunk, PAGE)
+        page = LATENT_PAGE if pool.kind in ("latent", "index") else PAGE
+        tokens = page * _pages(pool, context, chunk, page)
     elif engine == "llama.cpp":
         tokens = _up(context, CELLS)
         if pool.limit is not None and any(other.limit is None for other in pools):

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.result import Device
+from gptcalc.analysis.memory.vllm import VERSIONS, settled
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share
 from gptcalc.dtypes import FORMATS
@@ -42,6 +43,8 @@ class Fit(Struct, frozen=True, kw_only=True):
     dtype: str
     kv_dtype: str | None = None  # inference only
     engine: str | None = None  # inference only
+    passes: str | None = None  # how a prompt is run; inference only
+    condition: str | None = None  # what the answer hangs on, where it is close
     devices: int
     parallel: dict[str, int]
     capacity: int  # of one device
@@ -69,21 +72,39 @@ def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
     return low
 
 
-def fitted(architecture: Architecture, capacity: int, how: FitRun) -> Fit:
-    """Whether a model fits devices of this capacity, and what is the most that does."""
+def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> Fit:
+    """Whether a model fits devices of this capacity, and what is the most that does. vLLM's rules ask for a name."""
+    how = settled(how, capacity, device_name)
     run = Inference(architecture, how)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
-    stage, device = run.fullest(asked.batch, asked.context)
+    newer = run.newer is not None and not asked.fits(batch=1) and asked.fits(run.newer, batch=1)
+    if newer and run.newer is not None:  # an engine that can't at all is no measure for one that can
+        run = run.newer
+        asked = asked._replace(run=run)
+    run_ = run.fuller(asked.batch, asked.context)
+    stage, device = run_.fullest(asked.batch, asked.context)
     found = replace(
         answer(asked, device, capacity, how.utilization),
         kv_dtype=how.kv_dtype,
         engine=how.engine,
-        estimated=run.estimated(stage, asked.batch, asked.context),
+        estimated=run_.estimated(stage, asked.batch, asked.context),
+        passes=run.passes(),
+        condition=condition(run_, asked, device),
     )
     if not how.advice:
         return found
     changes = {} if found.fits else dict(_changes(asked, run, found))
     return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)
+
+
+def condition(run: Inference, asked: Asked, device: Device) -> str | None:
+    """What a yes hangs on that is within an estimate's margin, and what a no could be turned by."""
+    left = asked.budget - device.total
+    if 0 <= left < (margin := run.margin(device)):
+        return f"if what is estimated is met to {left:,} bytes; it may be missed by {margin:,}"
+    if left >= 0 and run.profile is not None and run.runner == "second" and run is asked.run:
+        return f"if it is vLLM {VERSIONS['second']}"
+    return None
 
 
 class Asked(NamedTuple):

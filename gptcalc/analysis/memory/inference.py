@@ -6,14 +6,15 @@ from copy import copy
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
-from gptcalc.analysis.memory.engines import Pool, chunk_of, held
+from gptcalc.analysis.memory.engines import Held, Pool, chunk_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
+from gptcalc.analysis.memory.vllm import LARGE, MARGIN, PASSES, TILES, VERSIONS, Profile, Runner
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import InferenceRun, keywords
+from gptcalc.conventions import ALL, InferenceRun, keywords
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
 
@@ -29,17 +30,22 @@ class Stage(NamedTuple):
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
-    def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
+    def __init__(self, architecture: Architecture, how: InferenceRun, runner: Runner = "first") -> None:
         how.check_phase(architecture, how.phase)
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)
-        self.kept = types(how.kv_dtype, how.state_dtype)
+        self.kept = types(how.kv_dtype, how.state_dtype, how.engine)
         absorbed = how.phase == "decode" and how.mla_cache == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", how.mla_cache)
-        self.weights = Weights(architecture, how.dtype, self.parallel, how.engine)
+        self.runner = runner
+        tiles = TILES[runner] if how.engine == "vllm" else {}
+        self.weights = Weights(architecture, how.dtype, self.parallel, how.engine, tiles)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
+        self.profile = self._profile()
+        #: vLLM's second model runner, where that is another run
+        self.newer = Inference(architecture, how, "second") if self.profile and runner == "first" else None
         self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
 
@@ -71,6 +77,8 @@ class Inference:
         other.weights = self.weights.in_format(dtype)
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
+        other.profile = other._profile()
+        other.newer = self.newer and self.newer.in_format(dtype)
         other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
         other.stages = [
             stage._replace(weights=sum(row.total for row in other.rows(number)))
@@ -90,10 +98,7 @@ class Inference:
         if not sequences:
             return found
         past = sequences * context
-        tokens = sequences if self.how.phase == "decode" else past
-        chunk = chunk_of(self.how.engine, self.how.prefill_chunk)
-        if chunk is not None and self.how.phase == "prefill":
-            tokens = min(tokens, chunk)
+        tokens = sequences if self.how.phase == "decode" else min(past, self.chunk)
         source = 0 if self.how.phase == "decode" else sequences * self.how.source_length(self.architecture)
         wanted = tokens if self.how.logits == "all" else min(sequences, tokens)
         for moment in self.stages[number].moments:
@@ -102,16 +107,38 @@ class Inference:
                 found = moment, size
         return found
 
+    def held(self, number: int, context: int) -> list[Held]:
+        """What one sequence takes of the cache on a device of a pipeline stage."""
+        pools, how = self.stages[number].pools, self.how
+        return held(how.engine, pools, context, how.prefill_chunk, PASSES[self.runner] + self.parallel.pp - 1)
+
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
         stage = self.stages[number]
-        per_sequence = sum(part.bytes for part in held(self.how.engine, stage.pools, context, self.how.prefill_chunk))
+        per_sequence = sum(part.bytes for part in self.held(number, context))
+        activations = self.widest(number, sequences, context)[1]
+        overhead = self.how.overhead
+        if self.profile is not None:
+            activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
+            overhead += self.profile.kept
         return Device.holding(
-            weights=stage.weights,
-            kv=sequences * per_sequence,
-            activations=self.widest(number, sequences, context)[1],
-            overhead=self.how.overhead,
+            weights=stage.weights, kv=sequences * per_sequence, activations=activations, overhead=overhead
         )
+
+    @property
+    def chunk(self) -> int:
+        """Tokens of one pass of a prefill."""
+        return chunk_of(self.how.engine, self.how.prefill_chunk)
+
+    def profiled(self, sequences: int, context: int) -> int:
+        """Tokens of vLLM's profile run: a piece whatever the prompts, unless they are one."""
+        return self.chunk if self.chunk < ALL else sequences * context
+
+    def _profile(self) -> Profile | None:
+        if self.how.engine != "vllm":
+            return None
+        rows = LARGE.sequences if self.how.max_num_seqs is None else self.how.max_num_seqs
+        return Profile(self.architecture, self.parallel, self.runner, rows, self.width)
 
     def fullest(self, batch: int, context: int) -> tuple[int, Device]:
         """The pipeline stage whose devices hold most, and the fullest of them."""
@@ -122,7 +149,14 @@ class Inference:
 
     def needed(self, batch: int, context: int) -> int:
         """Bytes of the fullest device."""
-        return self.fullest(batch, context)[1].total
+        own = self.fullest(batch, context)[1].total
+        return own if self.newer is None else max(own, self.newer.needed(batch, context))
+
+    def fuller(self, batch: int, context: int) -> Inference:
+        """This run, or vLLM's with its second runner, whichever needs more."""
+        newer = self.newer
+        own = self.fullest(batch, context)[1].total
+        return self if newer is None or own >= newer.needed(batch, context) else newer
 
     # all devices
 
@@ -154,6 +188,7 @@ class Inference:
             exact=self.exact(),
             estimated=self.estimated(number, batch, context),
             notes=self.notes(),
+            passes=self.passes(),
             pieces=self.pieces(number, batch, context),
             tensors=self.tensors(number),
         )
@@ -162,6 +197,7 @@ class Inference:
         """One copy of everything, undivided: what a single device would hold."""
         undivided = copy(self)
         undivided.parallel = Layout()
+        undivided.profile = undivided._profile()
         undivided.shares = [[share for shares in self.shares for share in shares]]
         undivided.stages = [undivided._stage(0)]
         device = undivided.device(0, batch, context)
@@ -205,9 +241,11 @@ class Inference:
             size = sum(row.total for row in self.rows(number) if row.component == component)
             if size:
                 parts[f"weights.{component}"] = size
-        for part in held(self.how.engine, self.stages[number].pools, context, self.how.prefill_chunk):
+        for part in self.held(number, context):
             key = f"kv.{part.pool.kind}"
             parts[key] = parts.get(key, 0) + sequences * part.bytes
+        if self.profile is not None:
+            return parts | {f"overhead.{name}": size for name, size in self.profile.parts.items() if size}
         if number == self.parallel.pp - 1:
             rows = max((moment.logits for moment in self.stages[number].moments), default=0)
             wanted = sequences if self.how.logits == "last" or self.how.phase == "decode" else sequences * context
@@ -230,7 +268,15 @@ class Inference:
         )
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
-        moment, _ = self.widest(number, self.parallel.sequences(batch)[0][0], context)
+        sequences = self.parallel.sequences(batch)[0][0]
+        if self.profile is not None:
+            over = f"{self.profiled(sequences, context):,} tokens and {self.profile.rows:,} rows of logits"
+            runner = f"the model runner of vLLM {VERSIONS[self.runner]}"
+            return (
+                f"activations: the profile run's peak with {runner}, {over}; to 0.3 GiB",
+                "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
+            )
+        moment, _ = self.widest(number, sequences, context)
         where = f"at {moment.line!r} in {moment.stage}" if moment.line else "none"
         overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
         return (
@@ -238,12 +284,18 @@ class Inference:
             f"overhead: {overhead}; a runtime's context, graphs and fragmentation come on top",
         )
 
+    def margin(self, device: Device) -> int:
+        """By how much the estimated parts may be exceeded: as measured, or half of the activations."""
+        return MARGIN if self.profile is not None else device.activations // 2
+
+    def passes(self) -> str | None:
+        """How a prompt is run, for the headline."""
+        if self.how.phase == "decode":
+            return None
+        return f"in pieces of {self.chunk:,} tokens" if self.chunk < ALL else "in one piece"
+
     def notes(self) -> tuple[str, ...]:
         notes = []
-        chunk = chunk_of(self.how.engine, self.how.prefill_chunk)
-        if self.how.phase == "prefill":
-            many = "all prompts in one pass" if chunk is None else f"at most {chunk:,} tokens in one pass"
-            notes.append(f"prefill: {many} (--prefill-chunk)")
         if self.architecture.mtp is not None:
             notes.append("multi-token-prediction modules are not loaded")
         return tuple(notes)
@@ -260,7 +312,8 @@ def _name(share: Share) -> str:
 
 def held_by(architecture: Architecture, how: InferenceRun) -> Memory:
     """What the fullest of the devices holds, and all of them in sum."""
-    return Inference(architecture, how).memory(how.batch, how.length(architecture))
+    batch, context = how.batch, how.length(architecture)
+    return Inference(architecture, how).fuller(batch, context).memory(batch, context)
 
 
 memory = keywords(InferenceRun, held_by)

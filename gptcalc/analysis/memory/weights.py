@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from math import prod
@@ -73,10 +73,14 @@ def checked(dtype: str) -> str:
 class Weights:
     """A model's weights in one format, split one way."""
 
-    def __init__(self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal") -> None:
+    def __init__(
+        self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal",
+        tiles: Mapping[str, int] = {},
+    ) -> None:  # fmt: skip
         self.architecture = architecture
         self.parallel = parallel
         self.multiple = VOCABULARY_MULTIPLE.get(engine, 1)
+        self.tiles = tiles  # what an engine pads a matrix's inputs to, by the format
         self.model: Equations = equations(architecture)
         entries = list(ledger(self.model))
         self.of_block = {stage.block: [e for e in entries if e.stage is stage] for stage in self.model.layers}
@@ -214,7 +218,8 @@ class Weights:
             type_ = self._gguf_type(entry, inputs, i, n)
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
-            return self.format.name, copies * self.format.packing.bytes(inputs, outputs)
+            tile = self.tiles.get(self.format.name, 1)
+            return self.format.name, copies * self.format.packing.bytes(-(-inputs // tile) * tile, outputs)
         wide = self.format.wide
         return wide.name, prod(sizes) * wide.block_bytes
 

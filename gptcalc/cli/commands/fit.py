@@ -34,5 +34,5 @@ def command(
         from gptcalc.analysis.memory.fit import fitted
 
         served = over(architecture, devices, how).to(FitRun, utilization=room.share)
-        found = fitted(architecture, room.bytes, served)
+        found = fitted(architecture, room.bytes, served, room.title)
     return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)

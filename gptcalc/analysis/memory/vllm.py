@@ -1,0 +1,201 @@
+"""What vLLM takes of a device before it has a cache: the peak of a profile run, its sampler, CUDA graphs, the rest.
+
+Estimates, as two generations of its model runner allocate. What takes more counts, as either may serve a model.
+
+first runner (0.8 to 0.28, and where the second lacks a feature)
+    One pass in flight, experts in mxfp4 padded to tiles of 256 inputs (gpt-oss loads 13.47 and 64.38 GiB).
+    A pass over max_num_batched_tokens, then the sampler over max_num_seqs rows of logits (gpu_model_runner.py,
+    _dummy_sampler_run): their copies in 16 and 32 bits, sorted values and indices, probabilities and sums for top-k and
+    top-p. Nine runs of 0.11 on an H100 (llm-d-benchmark, empirical-vllm-memory-results.md) are
+    38 · rows · v + tokens · d · 2 bytes + 64 MiB to 0.03 GiB, and 0.14 GiB outside of torch, 0.55 on two devices.
+second runner (0.29 and later)
+    Two passes in flight, as the next is scheduled while one runs.
+    The largest of: compiling the embedding (a random table and two outputs, alone on a device), the forward pass, and
+    the logits of max_num_seqs rows. Then counts and masks of every row of the sampler, the graphs' estimate, 0.16 to
+    0.39 GiB of libraries, and in half of the starts a segment as large as the table that the allocator keeps. 28 starts
+    of 0.29 and 0.30 on six kinds of cards are met to 0.26 GiB (apron, kv-budget-residuals.md).
+forward pass
+    Compiled pieces write new tensors: gate and up together, what they make, the attention's output, and two of the
+    stream (Llama 3.1 8B over 29,000 tokens: 2.99 GiB as measured, vllm#10517; Gemma 4 31B: 1.48 GiB, measured 1.49).
+    Experts work in two buffers for every token and chosen expert (modular_kernel.py); latent attention makes keys and
+    values of up to 64 Ki tokens anew (mla_attention.py).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.architecture import ACTIVATIONS, Architecture, Attention, Experts, LatentAttention, Mlp, rotated, sublayers
+from gptcalc.conventions import InferenceRun
+
+MIB, GIB = 2**20, 2**30
+
+
+class Tier(NamedTuple):
+    """What vLLM does at once on a card (vllm/engine/arg_utils.py, get_batch_defaults): tokens of a pass, sequences."""
+
+    tokens: int
+    sequences: int
+
+
+#: generations of its model runner
+Runner = Literal["first", "second"]
+#: the versions that have it
+VERSIONS: dict[Runner, str] = {"first": "to 0.28", "second": "0.29 and later"}
+#: passes that are in flight at once
+PASSES: dict[Runner, int] = {"first": 1, "second": 2}
+#: what a matrix's inputs are padded to, by the format
+TILES: dict[Runner, dict[str, int]] = {"first": {"mxfp4": 256}, "second": {}}
+
+LARGEST, LARGE, SMALL = Tier(16384, 1024), Tier(8192, 1024), Tier(2048, 256)
+#: cards of 70 GiB and more that are taken for small ones
+SLOW = ("a100", "gb10")
+
+H = TypeVar("H", bound=InferenceRun)
+
+
+def tier(memory: int, name: str = "") -> Tier:
+    """The tier of a card with so much memory, serving (offline, LLM(), a pass is twice or four times as long)."""
+    if memory >= 160 * GIB:
+        return LARGEST
+    return LARGE if memory >= 70 * GIB and not any(slow in name.lower() for slow in SLOW) else SMALL
+
+
+def settled(how: H, memory: int, name: str = "") -> H:
+    """The same run with vLLM's own choices for this card where nothing else is said."""
+    if how.engine != "vllm":
+        return how
+    own = tier(memory, name)
+    return replace(
+        how,
+        prefill_chunk=own.tokens if how.prefill_chunk is None else how.prefill_chunk,
+        max_num_seqs=own.sequences if how.max_num_seqs is None else how.max_num_seqs,
+    )
+
+
+class Live(NamedTuple):
+    """Elements at the peak of a forward pass: for each of its tokens, and for each token whose keys are made anew."""
+
+    token: int
+    anew: int
+
+
+class Profile:
+    """What vLLM's profile run finds on one device, as a function of the tokens of a pass and max_model_len."""
+
+    def __init__(self, architecture: Architecture, parallel: Layout, runner: Runner, rows: int, width: int) -> None:
+        self.runner = runner
+        self.rows = rows  # max_num_seqs
+        self.width = width  # bytes of an activation
+        self.alone = parallel.tp == 1
+        self.live = live(architecture, parallel)
+        self.stream = architecture.d * width
+        self.v = -(-architecture.v // ROWS) * ROWS
+        self.table = self.v * self.stream if self.alone else 0
+        self.parts = {"rotation tables": rotation_bytes(architecture, width)}
+        if runner == "first":
+            self.parts["libraries"] = LIBRARIES_ALONE if self.alone else LIBRARIES
+        else:
+            self.parts |= {
+                "libraries": LIBRARIES_LARGE if rows > SMALL.sequences else LIBRARIES_SMALL,
+                "sampler": rows * (architecture.v + 2 * -(-architecture.v // 32)) * 4,
+                "graphs": graphs_bytes(architecture, rows),
+                "kept segment": self.table,
+            }
+        self.kept = sum(self.parts.values())
+
+    def peak(self, tokens: int, context: int) -> int:
+        """Bytes at the peak of the profile run."""
+        stream, rows = tokens * self.stream, min(self.rows, tokens)
+        anew = min(max(8 * context, 4 * self.rows * LATENT_BLOCK), MADE_ANEW)
+        forward = self.width * (tokens * self.live.token + anew * self.live.anew)
+        if self.runner == "first":
+            return max(forward, SAMPLER_BYTES * rows * self.v + stream + SLACK)
+        logits = (1 if self.alone else 3) * rows * self.v * self.width + stream
+        return max(forward, logits, self.table + 2 * stream if self.alone else 0)
+
+
+#: rows of the output matrix are padded to a multiple of this (vocab_parallel_embedding.py)
+ROWS = 64
+#: the first runner's sampler: bytes for each row and entry of the vocabulary; and what its pass leaves beside
+SAMPLER_BYTES, SLACK = 38, 64 * MIB
+#: outside of torch, the first runner: on one device, with a communicator
+LIBRARIES_ALONE, LIBRARIES = 144 * MIB, 576 * MIB
+#: the same, the second runner: on small cards, on large ones (the largest measured)
+LIBRARIES_SMALL, LIBRARIES_LARGE = 164 * MIB, 400 * MIB
+#: what was measured lies within this of the estimate
+MARGIN = 307 * MIB
+
+
+def live(architecture: Architecture, parallel: Layout) -> Live:
+    """What a forward pass has at its peak."""
+    attention = stream = dense = experts = anew = 0
+    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+        match mixer:
+            case Attention():
+                attention, stream = max(attention, _share(mixer.n_heads, parallel.tp) * mixer.d_v), max(stream, 2)
+            case LatentAttention():
+                heads, head = _share(mixer.n_heads, parallel.tp), max(mixer.d_nope + mixer.d_rope, mixer.d_v)
+                attention, stream = max(attention, 5 * heads * head + 2 * mixer.kv_rank), 7
+                anew = max(anew, heads * (mixer.d_nope + mixer.d_v))
+            case Mlp():
+                dense = max(dense, _written(mixer.activation, _share(mixer.d_ff, parallel.tp)))
+            case Experts():
+                experts = max(experts, _workspace(architecture.d, mixer, parallel))
+            case _:
+                pass
+    return Live(attention + stream * architecture.d + (experts or (0 if anew else dense)), anew)
+
+
+#: latent attention's page in the profile run, and the most tokens that are made anew
+LATENT_BLOCK, MADE_ANEW = 64, 2**16
+
+
+def _share(n: int, devices: int) -> int:
+    return -(-n // devices)
+
+
+def _written(activation: str, d_ff: int) -> int:
+    """What goes into an activation, and its new result."""
+    return (3 if ACTIVATIONS[activation].gated else 2) * d_ff
+
+
+def _workspace(d: int, mixer: Experts, parallel: Layout) -> int:
+    """Two buffers for every chosen expert of a token: what the first product makes, what is left of it or comes out."""
+    d_ff = mixer.d_ff // parallel.expert_tp
+    into = 2 * d_ff if ACTIVATIONS[mixer.activation].gated else d_ff
+    return mixer.top_k * (max(d_ff, d) + max(into, d))
+
+
+def rotation_bytes(architecture: Architecture, width: int) -> int:
+    """Tables of cosines and sines for every position, one for every kind of rotation (rotary_embedding/base.py)."""
+    kinds = set()
+    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+        if isinstance(mixer, (Attention, LatentAttention)) and mixer.rope is not None:
+            channels = mixer.d_rope if isinstance(mixer, LatentAttention) else rotated(mixer.rope, mixer.d_head)
+            kinds.add((mixer.rope, channels))
+    return width * architecture.c * sum(channels for _, channels in kinds)
+
+
+#: bytes of a graph's layer, the most that was measured: on small cards, on large ones; with latent attention
+GRAPH_SMALL, GRAPH_LARGE = 404 * 2**10, 704 * 2**10
+GRAPH_LATENT_SMALL, GRAPH_LATENT_LARGE = 644 * 2**10, 1422 * 2**10
+
+
+def graphs_bytes(architecture: Architecture, sequences: int) -> int:
+    """vLLM's own estimate of its CUDA graphs: one for each captured batch up to max_num_seqs."""
+    latent = any(isinstance(m, LatentAttention) for block, _ in architecture.groups() for m in sublayers(block))
+    if sequences > SMALL.sequences:
+        each = GRAPH_LATENT_LARGE if latent else GRAPH_LARGE
+    else:
+        each = GRAPH_LATENT_SMALL if latent else GRAPH_SMALL
+    return architecture.n_layers * captured(sequences) * each
+
+
+def captured(sequences: int) -> int:
+    """Batches that get a graph: 1, 2, 4, in eights below 256, in sixteens up to 512 (config/vllm.py)."""
+    most = min(sequences, 512)
+    return sum(n <= most for n in (1, 2, 4)) + min(most, 255) // 8 + max((most - 256) // 16 + 1, 0)

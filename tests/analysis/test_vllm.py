@@ -1,0 +1,85 @@
+"""vLLM: caches, weights and verdicts against its own code, logs and profiles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.memory.fit import fitted
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.vllm import LARGE, LARGEST, SMALL, Profile, captured, tier
+from gptcalc.conventions import FitRun
+from gptcalc.sources import load
+from tests.conftest import Command
+
+GIB = 2**30
+CASES = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "vllm.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
+def test_as_vllm_does(case: dict[str, Any], gptcalc: Command) -> None:
+    found, expected = float(gptcalc(*case["args"], "--quiet")[1]), case["expect"]
+    match case["kind"]:
+        case "exact":
+            assert found == expected
+        case "about":
+            assert found == pytest.approx(expected, rel=6e-3)
+        case "fit":
+            assert 0.6 * expected - 1 <= found <= expected
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "left"),
+    [("llama-3.3-70b --dtype fp8", 16000, "no room for any request: -1.44 GiB"), ("qwen3-32b", 32000, "4.45 GiB left")],
+)
+def test_what_failed_to_start_does_not_fit(model: str, context: int, left: str, gptcalc: Command) -> None:
+    """Runs of the same profile that vLLM refused on one H100."""
+    asked = ("fit", *model.split(), "--device", "h100-sxm", "--engine", "vllm", "--context", str(context))
+    assert gptcalc(*asked)[0] == 1, left
+
+
+def test_tiers() -> None:
+    """vllm/engine/arg_utils.py, get_batch_defaults, of 0.33."""
+    assert tier(80 * GIB, "NVIDIA H100 80GB HBM3") == LARGE
+    assert tier(80 * GIB, "NVIDIA A100-SXM4-80GB") == SMALL
+    assert tier(24 * GIB) == SMALL
+    assert tier(180 * GIB) == LARGEST
+
+
+def test_graphs_are_captured_for_51_or_35_batches() -> None:
+    """1, 2, 4; 8 to 248 by 8; 256 to 512 by 16, as far as there are sequences (config/vllm.py)."""
+    assert [captured(n) for n in (1024, 256, 4)] == [51, 35, 3]
+
+
+def test_profile_of_one_pass() -> None:
+    """Llama 3.1 8B: 29,000 tokens of 2 · 4096 + 4096 + 3 · 14,336 numbers of 16 bits (vllm#10517: 2.99 GiB)."""
+    profile = Profile(load("llama-3.1-8b").architecture, Layout(), "first", 256, 2)
+    assert profile.peak(29_000, 29_000) == 29_000 * 2 * (3 * 4096 + 3 * 14_336)
+
+
+def test_sampler_of_the_second_runner() -> None:
+    """1024 rows: 262,144 entries of a vocabulary took 1,140,850,688 bytes when probed, 154,880 took 674,037,760."""
+    for name, size in (("gemma-4-31b", 1_140_850_688), ("glm-4.7-flash", 674_037_760)):
+        profile = Profile(load(name).architecture, Layout(), "second", 1024, 2)
+        assert profile.parts["sampler"] == size
+
+
+def test_a_verdict_that_hangs_on_an_estimate_says_so() -> None:
+    """gpt-oss-120b on one H100: vLLM's first runner can't, its second can."""
+    model = load("gpt-oss-120b").architecture
+    found = fitted(model, 81559 * 2**20, FitRun(dtype="mxfp4", engine="vllm", context=16000, utilization=0.9))
+    assert found.fits
+    assert found.condition == "if it is vLLM 0.29 and later"
+
+
+def test_a_close_yes_is_an_if() -> None:
+    how = FitRun(engine="vllm", context=1024, advice=False)
+    model = load("llama-3.1-8b").architecture
+    needed = fitted(model, 24 * GIB, how).needed
+    found = fitted(model, needed + 2**20, how)
+    assert found.fits
+    assert found.condition == "if what is estimated is met to 1,048,576 bytes; it may be missed by 321,912,832"
+    assert fitted(model, needed + 2 * GIB, how).condition is None
