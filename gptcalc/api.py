@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, Run, documented, keywords
@@ -26,14 +26,15 @@ H = TypeVar("H", bound=Run)
 T = TypeVar("T")
 
 
-def load(reference: str, overrides: Sequence[str] = ()) -> Model:
+def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False, ignore: Collection[str] = ()) -> Model:
     """The model that a reference names, with edits such as "n_kv_heads=4" laid over it.
 
-    `.architecture` is what the analyses and the witness read, `.document` the preset's keys. Raises InputError.
+    `.architecture` is what the analyses and the witness read, `.document` the preset's keys. `strict` refuses fields of
+    a config.json that its class doesn't read, `ignore` lets such pass by name. Raises InputError.
     """
     from gptcalc.sources import load
 
-    return load(reference, overrides)
+    return load(reference, overrides, strict=strict, ignore=ignore)
 
 
 def params(model: AnyModel) -> Params:

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -28,6 +28,15 @@ class Answer(NamedTuple):
     warnings: tuple[str, ...] = ()  # to stderr
     status: int = 0
     text: str | None = None  # takes the view's place where the answer is a text
+
+    def whole(self) -> Any:
+        """The data, with the fields of a config.json that were ignored on the way, where there are any."""
+        ignored = [name for note in self.warnings for name in getattr(note, "names", ())]
+        if not ignored or isinstance(self.data, (list, tuple)):
+            return self.data
+        from gptcalc.report import data
+
+        return {**data.builtins(self.data), "ignored": ignored}
 
 
 def show(report: str, *arguments: Any) -> Callable[[], View]:
@@ -68,18 +77,39 @@ def output_options(
     return Output(format, json, out, get, quiet)
 
 
+def reading_options(
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse fields of a config.json that its class doesn't read.")
+    ] = False,
+    ignore: Annotated[
+        list[str],
+        typer.Option(
+            "--ignore", metavar="FIELD", help="Take a field of a config.json to change nothing; may be repeated."
+        ),
+    ] = [],  # noqa: B006
+) -> AbstractContextManager[None]:
+    """The options of every command that takes a MODEL: how its config.json is read."""
+    from gptcalc.sources import tolerating
+
+    return tolerating(strict, ignore)
+
+
 def with_output(function: Callable[..., Any]) -> Callable[..., tuple[Answer, Output]]:
     """A command's function with the output options behind its own; it returns the answer and how to write it."""
     from gptcalc.cli.conventions import expanded, gathered
 
     own = inspect.signature(function, eval_str=True).parameters.values()
     shared = inspect.signature(output_options, eval_str=True).parameters
+    reading = inspect.signature(reading_options, eval_str=True).parameters
+    names = {parameter.name for parameter in own}
+    reads = {name: option for name, option in reading.items() if {"model", "models"} & names}
 
     def command(**values: Any) -> tuple[Answer, Output]:
         output = output_options(**{name: values.pop(name) for name in shared})
-        return function(**gathered(own, values)), output
+        with reading_options(**{name: values.pop(name) for name in reads}):
+            return function(**gathered(own, values)), output
 
-    parameters = [*expanded(own), *shared.values()]
+    parameters = [*expanded(own), *reads.values(), *shared.values()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = function.__doc__
@@ -127,7 +157,8 @@ def rendered(answer: Answer, output: Output) -> str:
     if output.get is not None or chosen == "json":
         from gptcalc.report import data
 
-        return data.json(answer.data) if output.get is None else data.get(answer.data, output.get) + "\n"
+        whole = answer.whole()
+        return data.json(whole) if output.get is None else data.get(whole, output.get) + "\n"
     if chosen == "table" and answer.text is not None:
         return answer.text
     view = answer.view()

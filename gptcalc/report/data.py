@@ -18,6 +18,11 @@ def plain(value: Any) -> Any:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
+def builtins(data: Any) -> Any:
+    """The answer as plain dictionaries, lists and numbers."""
+    return msgspec.to_builtins(data, enc_hook=plain)
+
+
 def json(data: Any) -> str:
     """The answer as a JSON document, numbers exact."""
     return msgspec.json.format(msgspec.json.encode(data, enc_hook=plain), indent=2).decode() + "\n"
@@ -31,7 +36,7 @@ def get(data: Any, key: str) -> str:
 
 def pick(data: Any, key: str) -> Any:
     """One value of the JSON at a dotted key, list indices as numbers."""
-    value = msgspec.to_builtins(data, enc_hook=plain)
+    value = builtins(data)
     walked: list[str] = []
     for word in key.split("."):
         value = _step(value, word, walked, data)
@@ -51,7 +56,7 @@ def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:
         raise InputError(problem, f"there are {len(value)}, counted from 0", "unknown")
     if not isinstance(value, dict):
         raise InputError(f"no key {shown!r}{place}", f"{'.'.join(walked)} is a single value", "unknown")
-    whole = msgspec.to_builtins(data, enc_hook=plain)
+    whole = builtins(data)
     raise InputError(f"no key {shown!r}{place}", _near(word, value, whole), "unknown")
 
 

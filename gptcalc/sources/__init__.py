@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from msgspec.structs import replace
@@ -59,13 +60,17 @@ class Source(NamedTuple):
 GGUF = "gguf"
 
 
-def load(reference: str, overrides: Sequence[str] = ()) -> Model:
+def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False, ignore: Collection[str] = ()) -> Model:
     """The model that a reference names, with KEY=VALUE edits laid over its document.
+
+    Of a config.json, fields that the class of its type doesn't read are ignored, and noted; `strict` refuses them,
+    `ignore` names fields that are to be ignored whatever they might change.
 
     A bare name is always a preset; with a `/` or a file's suffix it is an existing path, else a hub id that a preset
     lists; `-` is standard input. Raises InputError naming the file, the key and the mend.
     """
-    source = find(reference)
+    with tolerating(strict, ignore):
+        source = find(reference)
     if not overrides:
         return Model(source.built or _build(source.written, source.origin), *source[:-1])
     from gptcalc.sources.preset import edited
@@ -90,6 +95,21 @@ def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
     from gptcalc.sources.huggingface import tensor_names
 
     return tensor_names(model.model_type or "", model.architecture)
+
+
+@contextmanager
+def tolerating(strict: bool, ignore: Collection[str]) -> Iterator[None]:
+    """How unread fields of config.json files are taken, for all that are read inside."""
+    if not strict and not ignore:
+        yield
+        return
+    from gptcalc.sources.huggingface.unread import TOLERANCE, Tolerance
+
+    token = TOLERANCE.set(Tolerance(strict, frozenset(ignore)))
+    try:
+        yield
+    finally:
+        TOLERANCE.reset(token)
 
 
 def _build(document: dict[str, Any], origin: str) -> Architecture:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gptcalc.architecture import ACTIVATIONS, Attention, Count, Experts, LatentAttention, Mlp
 from gptcalc.document import ABOUT, CORE, KINDS
 from gptcalc.sources import preset
-from gptcalc.sources.huggingface.defaults import class_defaults
+from gptcalc.sources.huggingface.classes import every_class
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from tests.cli.test_cli_hostile import refused_well
@@ -323,7 +323,7 @@ def test_anything_in_a_document(
 
 CONFIGS = [entry["config"] for entry in ENTRIES.values()]
 FIELDS = sorted(
-    {key for config in CONFIGS for key in config} | {key for kind in READERS for key in class_defaults(kind)}
+    {key for config in CONFIGS for key in config} | {key for known in every_class().values() for key in known.reads}
     | {"quantization_config", "text_config", "rope_scaling", "layer_types", "is_encoder_decoder", "mlp_only_layers"}
 )  # fmt: skip
 nested = st.dictionaries(

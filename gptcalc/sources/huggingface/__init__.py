@@ -10,11 +10,15 @@ from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import READERS
-from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, class_of, purpose
+from gptcalc.sources.huggingface.fields import Fields, shown
+from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, purpose
 from gptcalc.sources.huggingface.minimal import minimal
-from gptcalc.sources.huggingface.reader import Fields, Reader, shown
+from gptcalc.sources.huggingface.reader import Reader
+from gptcalc.sources.huggingface.target import Target, first_class, letters, may_be_read, stem, target
 from gptcalc.sources.huggingface.tensors import TensorNames
+from gptcalc.sources.huggingface.unread import Ignored, tolerance
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
+from gptcalc.sources.huggingface.wrappers import text_model
 
 
 class Reading(NamedTuple):
@@ -31,60 +35,57 @@ class Reading(NamedTuple):
         return minimal(self.whole)
 
 
-#: types of text models inside larger ones that say none
-TEXT_TYPES = {
-    "gemma3": "gemma3_text",
-    "idefics2": "mistral",
-    "idefics3": "llama",
-    "kimi_k25": "kimi_k2",
-    "kimi_vl": "deepseek_v3",
-    "llava": "llama",
-    "llava_next": "llama",
-    "mistral3": "mistral",
-    "paligemma": "gemma",
-    "smolvlm": "llama",
-    "step3_vl": "step3_text",
-    "step3p7": "step3p5",
-    "voxtral": "llama",
-}
-
-#: where multimodal configs keep the config of their text model
-NESTED = (("text_config",), ("thinker_config", "text_config"), ("language_config",), ("llm_config",))
-
-
 def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
-    values, place, notes = text_model(config)
+    values, place, around, notes = text_model(config)
     model_type, inferred = type_of(values)
-    reader = of_class(READERS[model_type], values, model_type)
+    reader = READERS[model_type]
+    aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
+    reader = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = reader.fill(fields)
+    notes += [*inferred, *dict.fromkeys(fields.notes)]
+    if not aim.known:
+        notes.append(assumed_class(aim, fields))
     try:
         architecture = build(document)
     except InputError as error:
         raise explained(error, fields) from None
-    return Reading(
-        document, architecture, (*notes, *inferred, *dict.fromkeys(fields.notes), *assumed(fields)), model_type
-    )
+    return Reading(document, architecture, (*notes, *assumed(fields)), model_type)
 
 
-def of_class(reader: Reader, values: Mapping[str, Any], model_type: str) -> Reader:
-    """The reader for the class that a config names: what is on the last layer is that class's."""
+def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> Reader:
+    """The reader for the class that a config names: what is on the last layer is that class's.
+
+    inside: the text model of a larger one, whose class may be called anything and is a language model by default.
+    """
     classes = DECODERS if reader.classes is None else reader.classes
-    name = class_of(values.get("architectures"))
-    if name is None:
+    if aim.name is None:
         return reader.of_class(classes.get("", {}))
-    found = purpose(name, classes)
-    stranger = found == "Model" and plain(name) != plain(model_type) + "model"
-    if found is None or stranger:
-        why = f"{printable(name)} is not a class whose head is known for model_type {model_type!r}"
+    found = purpose(aim.name, classes)
+    if found == "Model" and not aim.listed and letters(aim.name) != letters(model_type) + "model":
+        found = "ForCausalLM" if inside else None
+    if found is None and not inside:
+        why = f"{printable(aim.name)} is not a class whose head is known for model_type {model_type!r}"
         raise InputError(f"architectures: {why}", f"known ends are {', '.join(filter(None, classes))}", "unsupported")
-    return reader.of_class(classes[found])
+    return reader.of_class(classes.get(found or "", {}))
 
 
-def plain(name: str) -> str:
-    """A name's letters and digits alone."""
-    return re.sub(r"[\W_]", "", name).lower()
+def assumed_class(aim: Target, fields: Fields) -> str:
+    """A config for a class of which nothing is known, counted as the class of its type: only where nothing that it
+    says beyond that class means structure elsewhere."""
+    unread = [name for note in fields.notes if isinstance(note, Ignored) for name in note.names]
+    risky = [
+        name for name in may_be_read(n.removeprefix(fields.within) for n in unread) if name not in tolerance().ignore
+    ]
+    known = fields.known.classes if fields.known else ()
+    usual = next((name for name in known if name.endswith(("ForCausalLM", "LMHeadModel"))), fields.model_type)
+    of = f"architectures names {printable(aim.name or '')}, which is not a class of {fields.model_type}"
+    if risky:
+        field = f"{fields.within}{printable(risky[0])}"
+        hint = f"--ignore {printable(risky[0])} counts it as {usual}"
+        raise InputError(f"{of}, and may read {field} = {shown(fields.values[risky[0]])}", hint, "unsupported")
+    return f"{of}; counted as {usual}"
 
 
 #: what a config is expected to say itself: a note tells where its class decided
@@ -97,44 +98,12 @@ EXPECTED = {
 
 def assumed(fields: Fields) -> list[str]:
     """Which sizes the config leaves to its class."""
-    names = dict.fromkeys(name for name in fields.defaulted if name in EXPECTED)
+    names = dict.fromkeys(name for name in fields.defaulted if name in EXPECTED and fields.defaults[name] is not None)
     sizes = [f"{name} = {shown(fields.defaults[name])}" for name in names]
     return [f"left to the class's defaults: {', '.join(sizes)}"] if sizes else []
 
 
 # --- the text model, and its type -------------------------------------------------------------------------------------
-
-
-def text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, list[str]]:
-    """The text model's own config, where in the whole config it stands, and what a person should know about that."""
-    for path in NESTED:
-        inner: Any = config
-        for depth, key in enumerate(path):
-            if key not in inner or inner[key] is None:
-                break
-            inner = inner[key]
-            if not isinstance(inner, Mapping):
-                place = ".".join(path[: depth + 1])
-                raise InputError(f"{place}: expected an object, found {printable(type(inner).__name__)}")
-        else:
-            place = ".".join(path)
-            notes = [f"text model of a multimodal config ({place}); the rest is left out"]
-            return inside(inner, config, place, notes), place, notes
-    return config, "", []
-
-
-def inside(inner: Mapping[str, Any], outer: Mapping[str, Any], place: str, notes: list[str]) -> Mapping[str, Any]:
-    """A text config with what the whole config says of it: the tie flag, and the type where it has none of its own."""
-    merged = dict(inner)
-    flag, whole = "tie_word_embeddings", outer.get("tie_word_embeddings")
-    if inner.get(flag) is None and whole is not None:
-        merged[flag] = whole
-    elif whole is not None and inner[flag] != whole:
-        notes.append(f"{flag} is {shown(whole)} for the whole model and {shown(inner[flag])} in {place}, which counts")
-    kind = outer.get("model_type")
-    if inner.get("model_type") is None and isinstance(kind, str):
-        merged["model_type"] = TEXT_TYPES.get(kind, f"{kind}_text" if f"{kind}_text" in READERS else kind)
-    return merged
 
 
 def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -155,17 +124,10 @@ def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
     return given, []
 
 
-HEADS = ("ForConditionalGeneration", "ForCausalLM", "LMHeadModel", "Model")
-
-
 def type_of_class(architectures: Any) -> str | None:
     """ChatGLMModel -> chatglm: a class is called as its type is, in other letters."""
-    name = architectures[0] if isinstance(architectures, list) and architectures else None
-    if not isinstance(name, str):
-        return None
-    for head in HEADS:
-        name = name.removesuffix(head)
-    return next((t for t in READERS if t.replace("_", "").replace("-", "").lower() == name.lower()), None)
+    name = first_class({"architectures": architectures})
+    return None if name is None else next((t for t in READERS if letters(t) == stem(name)), None)
 
 
 WORD = re.compile(r"[a-z]\w*")

@@ -6,9 +6,10 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.bert import BERT, MASKED, names
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import encoders, function, labels
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
-from gptcalc.sources.huggingface.reader import SEARCHED, Fields, Hole, Reader, size
+from gptcalc.sources.huggingface.reader import SEARCHED, Hole, Reader, size
 from gptcalc.sources.huggingface.tensors import Held, in_layers
 
 _pooler = {"function": "tanh", "norm": False}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN, PREFIX
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, preferred
+from gptcalc.sources.huggingface.reader import Hole, Reader, preferred
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 

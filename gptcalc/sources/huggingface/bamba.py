@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import EXPANDED, FEED_FORWARD, HEADS, MAMBA_OR_ATTENTION, mamba2, mamba2_names
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Reader
+from gptcalc.sources.huggingface.reader import Reader
 from gptcalc.sources.huggingface.tensors import in_layers
 
 

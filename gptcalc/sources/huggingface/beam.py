@@ -7,9 +7,10 @@ from typing import Any
 
 from gptcalc.sources.huggingface.deepseek import ROUTED
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, SIGMOID
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, sites, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import Held, in_layers
 

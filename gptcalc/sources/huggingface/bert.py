@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import TANH, encoders, function, scores
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, flag, layernorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, size
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 #: a dense layer and a norm of the model's kind, then the token table with one bias more

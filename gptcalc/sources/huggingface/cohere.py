@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, first, listed, stack
 from gptcalc.sources.huggingface.reader import (
-    Fields,
     Hole,
     Reader,
     choice,

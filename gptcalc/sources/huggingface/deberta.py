@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.sources.huggingface.bert import BERT, MASKED, names
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import encoders, function
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, shown, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, size, when
 from gptcalc.sources.huggingface.tensors import in_layers
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import index
 from gptcalc.sources.huggingface.experts import EXPERTS
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, choice, number, shown, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Names, bare
 
@@ -192,6 +193,7 @@ DEEPSEEK_V4 = LLAMA.but(
         "local": {"like": "csa", "rope": two_ropes("rope_theta", "main", False), "compress": "none"},
         "moe": {
             **{key: hole for key, hole in EXPERTS.items() if key != "normalize"},
+            "n_shared": 1,
             "router": choice("scoring_func", sqrtsoftplus="sqrtsoftplus", softmax="softmax", sigmoid="sigmoid"),
             "selection_bias": True,
             "clamp": number("swiglu_limit"),
@@ -199,7 +201,13 @@ DEEPSEEK_V4 = LLAMA.but(
         "hashed": {"like": "moe", "selection_bias": False, "choice": "hash"},
         "mtp": Hole(next_tokens),
     },
-    only={"topk_method": "noaux_tc", "num_key_value_heads": 1, "norm_topk_prob": True},
+    defaults={
+        "partial_rotary_factor": 0.125,
+        "num_hash_layers": 3,
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128},
+    },
+    vendor={"n_shared_experts": "DeepSeek"},
+    only={"topk_method": "noaux_tc", "n_shared_experts": 1, "num_key_value_heads": 1, "norm_topk_prob": True},
     names=V4_NAMES,
 )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Fields, Reader, optional, size, when
+from gptcalc.sources.huggingface.reader import Reader, optional, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 

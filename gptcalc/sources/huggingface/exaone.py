@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.deepseek import ROUTED
 from gptcalc.sources.huggingface.experts import SIGMOID, SPARSE
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, size
 from gptcalc.sources.huggingface.tensors import in_layers
 from gptcalc.sources.huggingface.windows import TYPES, windows
 

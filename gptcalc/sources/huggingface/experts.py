@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import Units, every, first, listed
-from gptcalc.sources.huggingface.reader import Fields, Hole, flag, number, optional, size
+from gptcalc.sources.huggingface.reader import Hole, flag, number, optional, size
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, Names, bare, in_layers
 
 

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    activation,
-    flag,
-    layernorm,
-    optional,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, optional, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 
@@ -81,10 +72,13 @@ FALCON = Reader(
 )
 
 #: Falcon's first names: the 40B model's layout had no flag of its own
-REFINED_WEB = FALCON.but(defaults={"new_decoder_architecture": True}, like="falcon")
+RW = FALCON.but(
+    called=("RWForCausalLM", "RWModel"), beyond=("n_layer", "n_head", "n_embed", "n_head_kv"), like="falcon"
+)
+REFINED_WEB = RW.but(instead={"new_decoder_architecture": True}, like="falcon")
 
 READERS: dict[str, Reader] = {
     "falcon": FALCON,
-    "RefinedWebModel": FALCON.but(like="falcon"),
+    "RefinedWebModel": RW,
     "RefinedWeb": REFINED_WEB,
 }

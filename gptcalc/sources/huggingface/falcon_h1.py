@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from gptcalc.sources.huggingface.bamba import BAMBA
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mamba import EXPANDED, HEADS, biases, mamba2
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, number
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, number
 from gptcalc.sources.huggingface.tensors import in_layers
 
 

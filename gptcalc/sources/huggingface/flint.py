@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
 from gptcalc.sources.huggingface.qwen import sparse_layers
-from gptcalc.sources.huggingface.reader import Fields, Reader, flag, sites, size
+from gptcalc.sources.huggingface.reader import Reader, flag, sites, size
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import (
     SEARCHED,
-    Fields,
     Hole,
     Reader,
     activation,

@@ -7,22 +7,11 @@ from collections.abc import Sequence
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V32, FIRST_DENSE, LATENT, ROUTED, index
 from gptcalc.sources.huggingface.experts import SPARSE, modules
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import DECODERS
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    flag,
-    number,
-    optional,
-    preferred,
-    shown,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, fused, in_layers
 

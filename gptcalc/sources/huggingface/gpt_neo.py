@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.gpt2 import GPT2
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    activation,
-    flag,
-    layernorm,
-    optional,
-    shown,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, optional, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, Held, Names, fused, in_layers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import Reader, activation, number, sites, size
+from gptcalc.sources.huggingface.reader import Reader, number, sites, size
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES
 
@@ -19,7 +19,7 @@ GPT_OSS = LLAMA.but(
     },
     document={
         "layers": stack(listed("layer_types", TYPES, every(2, "attn", "local")), "moe"),
-        "mlp": activation("hidden_act", gated=True),
+        "mlp": "swiglu",
         "bias": sites(attn="attention_bias", experts__router=True),
         "attn": {"sinks": True},
         "local": {"like": "attn", "window": size("sliding_window")},

@@ -6,21 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import EXPANDED, HEADS, MAMBA_OR_ATTENTION, mamba2, mamba2_names
 from gptcalc.sources.huggingface.pattern import SLIDING, every, listed, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    activation,
-    choice,
-    number,
-    optional,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, number, optional, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Held, bare, fused, in_layers
 from gptcalc.sources.huggingface.windows import TYPES

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MIXTRAL
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, size
 from gptcalc.sources.huggingface.tensors import Names, in_layers
 
 _grok: Names = in_layers(

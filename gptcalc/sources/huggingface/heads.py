@@ -5,11 +5,11 @@ The class's name is the model's, then what it is for. Without one a decoder is a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from gptcalc.sources.huggingface.reader import Classes, Fields, Hole, activation
+from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.reader import Classes, Hole, activation
 
 LABELS = "num_labels"
 
@@ -79,15 +79,6 @@ TANH = dense("tanh", norm=False)
 def function(*names: str) -> Hole:
     """The function of a head's dense layer."""
     return activation(*names, gated=False)
-
-
-CLASS = re.compile(r"(?:For[A-Z]\w*|[A-Z][a-z]*HeadsModel|LMHeadModel|Model)$")
-
-
-def class_of(architectures: Any) -> str | None:
-    """The name of the class, where a config gives one."""
-    name = architectures[0] if isinstance(architectures, list) and architectures else None
-    return name if isinstance(name, str) else None
 
 
 def purpose(name: str, classes: Classes) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import ROUTED
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, EXPERTS, SPARSE, one_of_all, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN, PREFIX
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, size, when
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 HUNYUAN = LLAMA.but(

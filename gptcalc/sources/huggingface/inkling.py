@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, EXPERT_NAMES
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, size
 from gptcalc.sources.huggingface.tensors import Held, bare, in_layers
 
 _kernel = size("conv_kernel_size", "sconv_kernel_size")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 _FORMAT = """
 architectures auto_map auto_class model_type torch_dtype dtype transformers_version transformers.js_config
 tokenizer_class processor_class language license base_model name_or_path adapter_path onnx_export quantization
@@ -48,27 +46,3 @@ mamba_ssm_dtype mamba_ssm_cache_dtype vision_config audio_config
 """
 
 IRRELEVANT = frozenset(f"{_FORMAT} {_TOKENS} {_RUNNING} {_TRAINING} {_SERVING}".split())
-
-#: fields that may be present in any config and say nothing while they have this value; a reader that knows more reads
-#: them, and any other value is refused
-WITHOUT_EFFECT: dict[str, Any] = {
-    "is_encoder_decoder": False,
-    "add_cross_attention": False,
-    "cross_attention_hidden_size": (0,),
-    "attention_bias": False,
-    "mlp_bias": False,
-    "use_bias": False,
-    "qkv_bias": False,
-    "use_qkv_bias": False,
-    "lm_head_bias": False,
-    "use_qk_norm": False,
-    "qk_layernorm": False,
-    "use_sliding_window": False,
-    "alibi": False,
-    "use_mtp": False,
-    "num_nextn_predict_layers": 0,
-    "n_shared_experts": 0,
-    "num_shared_experts": 0,
-    "use_cla": False,
-    "shared_expert_intermediate_size": 0,
-}

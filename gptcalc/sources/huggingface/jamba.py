@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gptcalc.sources.huggingface.experts import own_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import FEED_FORWARD, biases, expanded, low_rank, mamba_names
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Fields, Reader, size
+from gptcalc.sources.huggingface.reader import Reader, size
 from gptcalc.sources.huggingface.tensors import in_layers
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V3
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, SIGMOID, groups, own_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, first, listed, stack
 from gptcalc.sources.huggingface.qwen_next import convolutions
-from gptcalc.sources.huggingface.reader import Fields, Reader, flag, number, optional, size
+from gptcalc.sources.huggingface.reader import Reader, flag, number, optional, size
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 

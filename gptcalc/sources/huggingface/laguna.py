@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, NAMES
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, choice, number, sites, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import in_layers
 from gptcalc.sources.huggingface.windows import TYPES, of_kind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, SLIDING, listed, stack
 from gptcalc.sources.huggingface.qwen_next import QKV, QWEN3_5_MOE
-from gptcalc.sources.huggingface.reader import Fields, Reader, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Reader, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import Held, Parts, fused, in_layers
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.experts import own_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, fused, in_layers
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V3, LATENT, LATENT_NAMES
 from gptcalc.sources.huggingface.experts import SIGMOID, SPARSE, groups
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, every, listed, stack
 from gptcalc.sources.huggingface.qwen_next import CONVOLVED
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, preferred, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import Entry, Held, Names, bare, fused, in_layers
 

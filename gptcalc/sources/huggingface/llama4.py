@@ -7,17 +7,10 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import shared_experts
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import CHUNKED, FULL, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    shown,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
 

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import Names, Parts, bare, fused, in_layers
 
 ASSUMED_LENGTH = 2048

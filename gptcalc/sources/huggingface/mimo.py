@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, NAMES, SIGMOID
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN, PREFIX
 from gptcalc.sources.huggingface.pattern import SLIDING, Units, every, first, flagged, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, sites
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, sites
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES

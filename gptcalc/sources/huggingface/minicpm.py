@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gptcalc.sources.huggingface.deepseek import LATENT
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, sites
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, sites
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.youtu import YOUTU
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, own_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mistral import MIXTRAL
 from gptcalc.sources.huggingface.pattern import FULL, flagged, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, Held, bare, in_layers
 
@@ -92,7 +93,7 @@ MINIMAX_M3 = replace(
                        flagged(CHOOSING, "sparse", "attn", "attn")),
                 listed("mlp_layer_types", DENSE_OR_SPARSE, flagged("moe_layer_freq", "moe", "mlp", "moe")),
             ),
-            "rope": rope(fraction=None, channels="rotary_dim"),
+            "rope": rope(),
             "norm": rmsnorm(offset=1),
             "mlp": {"activation": "swiglu_oai", "clamp": number("swiglu_limit")},
             "bias": None,
@@ -126,7 +127,7 @@ MINIMAX_M3 = replace(
             f"{SPARSE}.sparse_score_type": "max",
             f"{SPARSE}.sparse_init_block": 0,
         },
-        irrelevant=("first_k_dense_replace", "partial_rotary_factor", "num_nextn_predict_layers"),
+        irrelevant=("first_k_dense_replace", "rotary_dim", "num_nextn_predict_layers"),
         names=in_layers(
             PREFIX,
             {

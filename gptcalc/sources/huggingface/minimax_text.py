@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MIXTRAL
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, Units, flagged, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import fused, in_layers
 

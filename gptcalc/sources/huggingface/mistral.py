@@ -8,9 +8,10 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V2, DEEPSEEK_V3, INDEX_NAMES, LATENT, index
 from gptcalc.sources.huggingface.experts import EXPERTS, MIXTRAL_NAMES, SPARSE, groups
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, rmsnorm, size, when
 from gptcalc.sources.huggingface.rope import parameters
 from gptcalc.sources.huggingface.tensors import Held, bare, in_layers
 from gptcalc.sources.huggingface.windows import WINDOWS_IN_PLACES

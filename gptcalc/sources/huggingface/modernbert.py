@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import DECODERS, encoders, function, labels, scores
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, flag, number, sites, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 

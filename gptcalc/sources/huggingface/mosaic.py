@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, choice, flag, number, optional, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, flag, number, optional, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, bare, fused, in_layers
 
-
-def mpt_position(fields: Fields) -> str:
-    learned, rotary = fields.flag("learned_pos_emb"), fields.flag("attn_config.rope")
-    if fields.flag("attn_config.alibi"):
-        return "alibi"
-    return "rope" if rotary else "learned" if learned else "none"
-
-
-def mpt_kv_heads(fields: Fields) -> int | None:
-    kind, given = (fields.word("attn_config.attn_type"), fields.size("attn_config.kv_n_heads"))
-    return 1 if kind == "multiquery_attention" else given if kind == "grouped_query_attention" else None
-
-
-_biased = Hole(lambda f: not f.flag("no_bias"))
+#: what llm-foundry's own code reads; the class in transformers has linear biases, four times the width, all heads' keys
+#: and values and no biases, whatever these say
+FOUNDRY = dict.fromkeys((
+    "expansion_ratio", "no_bias", "learned_pos_emb", "logit_scale", "embedding_fraction", "norm_type", "fc_type",
+    "attn_config.attn_type", "attn_config.kv_n_heads", "attn_config.qk_ln", "attn_config.qk_gn", "attn_config.alibi",
+    "attn_config.alibi_bias_max", "attn_config.rope", "attn_config.rope_theta", "attn_config.sliding_window_size",
+    "attn_config.prefix_lm", "ffn_config.ffn_type",
+), "llm-foundry")  # fmt: skip
 
 MPT = Reader(
-    defaults={"attn_config.alibi": True, "attn_config.attn_type": "multihead_attention"},
     document={
         "d": size("d_model"),
         "v": size("vocab_size"),
         "c": size("max_seq_len"),
         "n_heads": size("n_heads"),
         "n_layers": size("n_layers"),
-        "n_kv_heads": Hole(mpt_kv_heads),
-        "d_ff": Hole(lambda f: f.needed("expansion_ratio") * f.needed("d_model")),
+        "d_ff": Hole(lambda f: 4 * f.needed("d_model")),
         "tying": flag("tie_word_embeddings"),
-        "position": Hole(mpt_position),
-        "rope": when("attn_config.rope", rope("attn_config.rope_theta", fraction=None)),
-        "norm": {"kind": "layernorm", "bias": _biased, "eps": number("layer_norm_epsilon")},
+        "position": "alibi",
+        "norm": {"kind": "layernorm", "bias": False, "eps": number("layer_norm_epsilon")},
         "mlp": "gelu",
-        "bias": when(_biased, "all"),
-        "logit_scale": number("logit_scale"),
-        "attn": {
-            "clip": number("attn_config.clip_qkv"),
-            "scale": number("attn_config.softmax_scale"),
-            "qk_norm": when("attn_config.qk_ln", "full"),
-        },
+        "attn": {"clip": number("attn_config.clip_qkv"), "scale": number("attn_config.softmax_scale")},
     },
+    vendor=FOUNDRY,
     only={
+        "expansion_ratio": 4,
+        "no_bias": True,
+        "learned_pos_emb": (True, False),
         "embedding_fraction": (1, 1.0),
         "norm_type": ("low_precision_layernorm", "layernorm"),
-        "attn_config.prefix_lm": False,
+        "fc_type": "torch",
+        "attn_config.attn_type": "multihead_attention",
+        "attn_config.alibi": True,
         "attn_config.alibi_bias_max": 8,
-        "attn_config.qk_gn": False,
+        "attn_config.rope_theta": 10000,
         "attn_config.sliding_window_size": -1,
         "ffn_config.ffn_type": "mptmlp",
-        "fc_type": "torch",
     },
     irrelevant=frozenset(
         {
@@ -68,15 +58,12 @@ MPT = Reader(
     nested=("attn_config", "ffn_config"),
     names={
         "embedding.token": "transformer.wte",
-        "embedding.position": "transformer.wpe",
         **in_layers(
             "transformer.blocks.{l}.",
             {
                 "attn.norm": "norm_1",
                 **fused("attn.Wqkv", QKV),
                 "attn.out": "attn.out_proj",
-                "attn.q_norm": "attn.q_ln",
-                "attn.k_norm": "attn.k_ln",
                 "mlp.norm": "norm_2",
                 "mlp.up": "ffn.up_proj",
                 "mlp.down": "ffn.down_proj",

@@ -7,9 +7,10 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import Units, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, number, rmsnorm, sites, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, number, rmsnorm, sites, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES

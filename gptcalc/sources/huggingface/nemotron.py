@@ -7,9 +7,10 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.arcee import ARCEE
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN
 from gptcalc.sources.huggingface.pattern import expression
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, layernorm, shown
+from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm
 
 NEMOTRON = ARCEE.but(
     document={"norm": layernorm("norm_eps", offset=1)},

@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import SIGMOID
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA
 from gptcalc.sources.huggingface.mamba import HEADS, MAMBA_OR_ATTENTION, biases, mamba2_names
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, expression
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    activation,
-    number,
-    optional,
-    rmsnorm,
-    shown,
-    sites,
-    size,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, number, optional, rmsnorm, sites, size
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 LETTERS = {"M": "mamba2", "*": "attn", "-": "mlp", "E": "moe"}

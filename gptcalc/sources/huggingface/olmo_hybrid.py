@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.olmo import OLMO2
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, every, listed, stack
 from gptcalc.sources.huggingface.qwen_next import GATED_DELTA_NET, convolutions
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, when
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from gptcalc.errors import InputError
-from gptcalc.sources.huggingface.reader import Fields, Hole, shown
+from gptcalc.sources.huggingface.fields import Fields, shown
+from gptcalc.sources.huggingface.reader import Hole
 
 #: what stands in each layer: one section name for all, or a function of the fields and n_layers that lists them
 Units: TypeAlias = str | Callable[[Fields, int], Sequence[str]]

@@ -7,20 +7,10 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
-from gptcalc.sources.huggingface.reader import (
-    Fields,
-    Hole,
-    Reader,
-    flag,
-    number,
-    optional,
-    preferred,
-    sites,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, upper_layers

@@ -8,127 +8,19 @@ around a small function. A field that is neither read nor known to be irrelevant
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from gptcalc.document import KINDS
 from gptcalc.document.keys import DEFAULT_LAYERS
-from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface.defaults import class_defaults
-from gptcalc.sources.huggingface.irrelevant import IRRELEVANT, WITHOUT_EFFECT
+from gptcalc.errors import InputError, did_you_mean
+from gptcalc.sources.huggingface.classes import class_of
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.published import published
 from gptcalc.sources.huggingface.tensors import Names, together
-
-LARGEST = 1_000_000_000
-
-
-class Fields:
-    """The fields of one config. Remembers which were asked for; what is absent has the class's default."""
-
-    def __init__(
-        self, values: Mapping[str, Any], defaults: Mapping[str, Any], model_type: str, within: str = ""
-    ) -> None:
-        self.values = values
-        self.defaults = defaults
-        self.model_type = model_type
-        self.within = within
-        self.asked: list[str] = []
-        self.defaulted: list[str] = []
-        self.origin: dict[str, str] = {}  # where in the document -> the field that decided it
-        self.notes: list[str] = []
-
-    def get(self, *names: str) -> Any:
-        """The field's value, under the first of its names that is present; names that disagree contradict."""
-        self.asked.extend(names)
-        given = {name: self.values[name] for name in names if self.values.get(name) is not None}
-        for name, value in given.items():
-            first = next(iter(given))
-            if name != first and value != given[first]:
-                raise InputError(
-                    f"{self.within}{first} = {shown(given[first])} contradicts {self.within}{name} = {shown(value)}"
-                )
-        if given:
-            return next(iter(given.values()))
-        if any(name in self.values for name in names):
-            return None
-        usual = next((name for name in names if name in self.defaults), None)
-        if usual is None:
-            return None
-        self.defaulted.append(usual)
-        return self.defaults[usual]
-
-    def present(self, *names: str) -> bool:
-        return any(self.values.get(name) is not None for name in names)
-
-    def wrong(self, names: Sequence[str], expected: str, value: Any) -> NoReturn:
-        name = next((n for n in names if n in self.values), names[0])
-        raise InputError(f"{self.within}{name}: expected {expected}, found {shown(value)}")
-
-    def size(self, *names: str, least: int = 1) -> int | None:
-        value = self.get(*names)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.wrong(names, "an integer", value)
-        if isinstance(value, float):
-            if not value.is_integer():
-                self.wrong(names, "an integer", value)
-            value = int(value)
-            self.notes.append(f"{self.within}{names[0]} is written {float(value)}, read as {value}")
-        if not least <= value <= LARGEST:
-            self.wrong(names, f"an integer from {least} to {LARGEST}", value)
-        return value
-
-    def needed(self, *names: str) -> int:
-        value = self.size(*names)
-        if value is None:
-            raise InputError(f"{self.within}{names[0]} is missing")
-        return value
-
-    def number(self, *names: str) -> float | int | None:
-        value = self.get(*names)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
-            self.wrong(names, "a number", value)
-        return value
-
-    def flag(self, *names: str) -> bool:
-        value = self.get(*names)
-        if value is not None and not isinstance(value, bool):
-            self.wrong(names, "true or false", value)
-        return bool(value)
-
-    def word(self, *names: str) -> str | None:
-        value = self.get(*names)
-        if value is not None and not isinstance(value, str):
-            self.wrong(names, "a string", value)
-        return value
-
-    def items(self, *names: str) -> list[Any] | None:
-        value = self.get(*names)
-        if value is not None and not isinstance(value, (list, tuple)):
-            self.wrong(names, "a list", value)
-        return None if value is None else list(value)
-
-    def mapping(self, *names: str) -> Mapping[str, Any] | None:
-        value = self.get(*names)
-        if value is not None and not isinstance(value, Mapping):
-            self.wrong(names, "an object", value)
-        return value
-
-    def unsupported(self, name: str, why: str) -> InputError:
-        return InputError(f"{self.within}{name}: {why} (model_type {self.model_type!r})", kind="unsupported")
-
-
-def shown(value: Any) -> str:
-    """A value as JSON would write it, short and printable."""
-    words = {None: "null", True: "true", False: "false"}
-    if value is None or isinstance(value, bool):
-        return words[value]
-    return printable(str(value) if isinstance(value, (int, float)) else repr(value), 60)
+from gptcalc.sources.huggingface.unread import check
 
 
 @dataclass(frozen=True)
@@ -144,7 +36,7 @@ def size(*names: str, least: int = 1) -> Hole:
     def read(fields: Fields) -> int:
         value = fields.size(*names, least=least)
         if value is None:
-            raise InputError(f"{fields.within}{names[0]} is missing")
+            raise fields.missing(names[0])
         return value
 
     return Hole(read)
@@ -274,11 +166,6 @@ def sites(**which: str | Hole | bool) -> Hole:
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 
-def is_irrelevant(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last in IRRELEVANT or last.startswith("_")
-
-
 #: a key of a template whose value is several keys of the document: sections that only the config knows
 SEARCHED = "searched"
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -293,21 +180,30 @@ class Reader:
     """How the config.json files of one model_type are read, and what their tensors are called.
 
     document: a document with holes, of which sections that no layer uses are left out.
-    defaults: what holds for absent fields beyond the defaults of the class.
+    defaults: what holds for absent fields where the type's class has no default, or null.
+    instead: defaults in place of the class's, where one class reads files of several layouts.
+    called: other names of the type's model classes, of code before or beside transformers.
+    classes: what stands on the last layer, by what the class named in `architectures` is for; None: a language model's.
+    aside: templates that the class has no use for, whose fields are known all the same.
     like: the model_type whose class has the defaults, where it isn't the model_type itself.
     only: fields with one understood value; another value is refused.
     irrelevant: fields beyond the common ones that change neither the architecture nor a count, or that say again what
         a field says that was read.
+    vendor: fields that the code of a vendor reads and the type's class in transformers doesn't -> whose code. The class
+        is counted; where the config brings the vendor's code, a value beyond `only` is refused.
+    beyond: fields that count although the type's class in transformers doesn't read them, as its vendor's code does.
     nested: objects inside the config whose fields are written with a dot: attn_config.kv_n_heads.
-    classes: what stands on the last layer, by what the class named in `architectures` is for; None: a language model's.
-    aside: templates that the class has no use for, whose fields are known all the same.
     """
 
     document: Mapping[str, Any]
     names: Names
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     irrelevant: frozenset[str] = frozenset()
+    vendor: Mapping[str, str] = field(default_factory=dict)
+    beyond: frozenset[str] = frozenset()
+    called: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     like: str | None = None
     classes: Classes | None = None
@@ -325,6 +221,10 @@ class Reader:
         names: Names | None = None,
         only: Mapping[str, Any] | None = None,
         irrelevant: Iterable[str] = (),
+        vendor: Mapping[str, str] | None = None,
+        beyond: Iterable[str] = (),
+        instead: Mapping[str, Any] | None = None,
+        called: tuple[str, ...] = (),
         like: str | None = None,
         classes: Classes | None = None,
     ) -> Reader:
@@ -334,8 +234,12 @@ class Reader:
             document={key: value for key, value in merged.items() if value is not None},
             names={**self.names, **(names or {})},
             defaults={**self.defaults, **(defaults or {})},
+            instead={**self.instead, **(instead or {})},
             only={**self.only, **(only or {})},
             irrelevant=self.irrelevant | frozenset(irrelevant),
+            vendor={**self.vendor, **(vendor or {})},
+            beyond=self.beyond | frozenset(beyond),
+            called=self.called + called,
             nested=self.nested,
             like=like,
             classes=classes if classes is not None else self.classes,
@@ -350,7 +254,11 @@ class Reader:
                 flat |= {f"{key}.{inner}": item for inner, item in value.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
-        return Fields(flat, {**class_defaults(self.like or model_type), **self.defaults}, model_type, within)
+        known = class_of(self.like or model_type)
+        said = {} if known is None else {name: value for name, value in known.defaults.items() if value is not None}
+        silent = {} if known is None else known.defaults
+        defaults = {**silent, **self.defaults, **said, **self.instead}
+        return Fields(flat, defaults, model_type, within, known, self.beyond)
 
     def fill(self, fields: Fields) -> dict[str, Any]:
         """The document of a config."""
@@ -370,7 +278,7 @@ class Reader:
             with suppress(InputError):
                 fill(template, fields)
         document["storage"] = {"fused": together(self.names), **published(fields.model_type)}
-        self.check(fields)
+        check(fields, self.only, self.irrelevant, self.vendor)
         return document
 
     def unused_sections(self, fields: Fields) -> set[str]:
@@ -387,25 +295,3 @@ class Reader:
             if refers <= used | {None}:
                 return set(sections) - used
             used |= refers
-
-    def check(self, fields: Fields) -> None:
-        """Every field must be read, have its one understood value, or be known to be irrelevant."""
-        asked = set(fields.asked)
-        for name, value in fields.values.items():
-            if name in asked or value is None or name in self.irrelevant or is_irrelevant(name):
-                continue
-            last = name.rpartition(".")[2]
-            if name in self.only or last in WITHOUT_EFFECT:
-                understood = self.only.get(name, WITHOUT_EFFECT.get(last))
-                options = understood if isinstance(understood, tuple) else (understood,)
-                if shown(value) not in [shown(option) for option in options]:
-                    likely = " or ".join(shown(option) for option in options)
-                    raise fields.unsupported(name, f"only {likely} is understood, found {shown(value)}")
-                continue
-            known = [*asked, *self.only]
-            raise InputError(
-                f"{fields.within}field {printable(name)!r} of model_type {fields.model_type!r} is not understood "
-                "and may change the count",
-                did_you_mean(name, known),
-                "unsupported",
-            )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import frexp, ldexp, sqrt
 
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import length
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, activation, number, optional, rmsnorm, shown, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import Held, bare, in_layers
 
 KINDS = {"recurrent": "rglru", "attention": "attn"}

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from gptcalc.errors import InputError, did_you_mean
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.pattern import CHUNKED, FULL, SLIDING
-from gptcalc.sources.huggingface.reader import Fields, Hole, shown
+from gptcalc.sources.huggingface.reader import Hole
 
 #: Phi-3 was published with three names for one scaling; mrope is the default rotation where there is only text
 ONE_KIND = frozenset({"su", "longrope", "yarn", "default", "mrope"})

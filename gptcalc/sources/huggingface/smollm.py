@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Fields, Reader, size
+from gptcalc.sources.huggingface.reader import Reader, size
 
 
 def without_rope(fields: Fields, n: int) -> Sequence[str]:

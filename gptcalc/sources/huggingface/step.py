@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, MTP_NAMES, NAMES, modules, shared_experts
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.gemma import query_scale
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, enumerated, first, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, flag, number, optional, rmsnorm, sites, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, of_kind

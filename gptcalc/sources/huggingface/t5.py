@@ -4,20 +4,9 @@ FLAN, mT5, UMT5, ByT5; Switch, whose feed-forward layers are mixtures of experts
 from __future__ import annotations
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
-from gptcalc.sources.huggingface.reader import (
-    FUNCTIONS,
-    GATED,
-    Fields,
-    Hole,
-    Reader,
-    activation,
-    flag,
-    rmsnorm,
-    shown,
-    size,
-    when,
-)
+from gptcalc.sources.huggingface.reader import FUNCTIONS, GATED, Hole, Reader, activation, flag, rmsnorm, size, when
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 #: T5 has no table of positions; its configs name the length that it was trained on

@@ -6,16 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.gemma import GEMMA2, query_scale
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import SEARCHED, Fields, Hole, Reader, number, size
+from gptcalc.sources.huggingface.reader import SEARCHED, Hole, Reader, number, size
 from gptcalc.sources.huggingface.tensors import Names, in_layers
 from gptcalc.sources.huggingface.windows import TYPES
 
 STACK = "t5_gemma_module"
+
+#: what the class of both parts assumes, which transformers lists under no type of its own
+ASSUMED = {
+    "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
+    "max_position_embeddings": 8192, "rms_norm_eps": 1e-6, "tie_word_embeddings": True, "attention_bias": False,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "final_logit_softcapping": 30.0,
+    "attn_logit_softcapping": 50.0,
+}  # fmt: skip
 _softcap = number("attn_logit_softcapping")
 
 DECODER = GEMMA2.but(
+    defaults=ASSUMED,
     document={
         "layers": stack(listed("layer_types", TYPES, every(2, "attn", "local")), "cross+mlp"),
         "cross": {"scale": Hole(query_scale), "softcap": _softcap},
@@ -24,6 +35,7 @@ DECODER = GEMMA2.but(
 )
 
 ENCODER = GEMMA2.but(
+    defaults=ASSUMED,
     document={
         "softcap": None,
         "tying": None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, size
+from gptcalc.sources.huggingface.reader import Hole, size
 
 #: layer_types -> sections
 TYPES = {FULL: "attn", SLIDING: "local"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA
 from gptcalc.sources.huggingface.mamba import PLAIN
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import GATE_UP, Held, Names, Parts, fused, in_layers
 
 

@@ -1,0 +1,93 @@
+"""Which class a config.json is for: the language model of its type, a bare or a classifying one, a draft, another's.
+
+`architectures` names the class that the weights were saved from. A config whose class isn't of the type's own family
+was written for other code, which may read what the type's class ignores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from gptcalc.errors import InputError, printable
+from gptcalc.sources.huggingface.classes import class_of, every_class
+
+#: what stands behind a model's own name in the names of its classes
+ENDING = re.compile(r"(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|(Text|Thinker(Text)?|Language)?Model|PreTrainedModel)$")
+
+#: small models that guess ahead for a large one
+DRAFT = re.compile(r"eagle|draft|dflash|medusa|specul|nextn|hydra(?!lora)|mlpspec|mtp(?=model|for|$)", re.IGNORECASE)
+#: fields that only they have
+OF_DRAFTS = (
+    "draft_vocab_size", "eagle_config", "dflash_config", "num_target_layers", "speculators_config", "medusa_num_heads",
+)  # fmt: skip
+
+#: words in names of fields that mean structure
+STRUCTURE = re.compile(r"expert|rank|head|window|vocab|layer|hidden|intermediate|dim|width|size")
+
+
+class Target(NamedTuple):
+    """What a config is for.
+
+    name: the class that it names, if any.
+    known: whether that is one of the type's own classes, or could be; else it may read what these ignore.
+    listed: whether transformers has it for this type.
+    """
+
+    name: str | None
+    known: bool
+    listed: bool = False
+
+
+def target(config: Mapping[str, Any], types: Iterable[str], others: Collection[str] = ()) -> Target:
+    """The class of a config whose own type, and that of the model inside, are given; `others` are further classes.
+
+    Raises InputError for a draft model, and where the class belongs to another type.
+    """
+    types = tuple(dict.fromkeys(types))
+    name = first_class(config)
+    draft = next((field for field in OF_DRAFTS if config.get(field) is not None), None)
+    if draft is not None or (name is not None and DRAFT.search(name)):
+        what = f"architectures names {printable(name)}" if name and DRAFT.search(name) else f"it has {draft}"
+        problem = f"a draft model, not the class that model_type {printable(types[0])!r} names ({what})"
+        raise InputError(problem, "draft models are not supported yet", "unsupported")
+    if name is None:
+        return Target(None, True)
+    if name in others or any(is_of(name, model_type) for model_type in types):
+        classes = [known.classes for known in map(class_of, types) if known is not None]
+        return Target(name, True, any(name in own for own in classes))
+    owners = [model_type for model_type, known in every_class().items() if name in known.classes]
+    owners.sort(key=lambda model_type: letters(model_type) != stem(name))
+    if owners:
+        problem = f"model_type {printable(types[0])!r} contradicts architectures {name}, a class of {owners[0]}"
+        raise InputError(problem, "a draft head, or a wrong model_type?", "unsupported")
+    return Target(name, all(class_of(model_type) is None for model_type in types))
+
+
+def first_class(config: Mapping[str, Any]) -> str | None:
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
+
+
+def is_of(name: str, model_type: str) -> bool:
+    """Whether a class is one of a type's: by the list of its classes, or because it is called as the type is."""
+    known = class_of(model_type)
+    listed = known.classes if known else ()
+    stems = {letters(model_type), letters(model_type).removesuffix("text"), *(stem(own) for own in listed)}
+    return name in listed or stem(name) in stems
+
+
+def stem(name: str) -> str:
+    """Kimi_K25ForConditionalGeneration -> kimik25"""
+    return letters(ENDING.sub("", name))
+
+
+def letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def may_be_read(names: Iterable[str]) -> list[str]:
+    """Of some unread fields those that mean structure for the class of another type."""
+    known = set().union(*(found.reads | set(found.names) for found in every_class().values()))
+    return [name for name in names if STRUCTURE.search(name) and name in known]

@@ -1,0 +1,160 @@
+"""Models of images, sound and video around a text model: where its config lies, its type, and whether it is tied.
+
+Which types have others inside, and of which type these are where they don't say, transformers' classes tell
+(classes.json); here stand the vendors' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gptcalc.errors import InputError, printable
+from gptcalc.sources.huggingface.classes import class_of
+from gptcalc.sources.huggingface.families import READERS
+from gptcalc.sources.huggingface.fields import shown
+
+#: where multimodal configs keep the config of their text model; a type inside may have another inside
+NESTED = (
+    ("text_config",),
+    ("thinker_config", "text_config"),
+    ("language_config",),
+    ("llm_config",),
+    ("thinker_config",),
+    ("vlm_config", "text_config"),
+)
+
+#: types of text models inside larger ones that say none, where transformers has no class for the larger
+TEXT_TYPES = {
+    "kimi_vl": "deepseek_v3",
+    "step3_vl": "step3_text",
+    "step3p7": "step3p5",
+    "deepseek_vl_v2": "deepseek_v2",
+    "minicpmv": "qwen2",
+    "minicpmo": "qwen2",
+    "phi3_v": "phi3",
+    "internvl_chat": "qwen2",
+    "maira2": "llama",
+    "molmo": "qwen2",
+}
+
+FLAG = "tie_word_embeddings"
+
+
+class Text(NamedTuple):
+    """A text model's own config, where in the whole it stands ("" for the whole itself), the types around it from the
+    outermost on, and what a person should know."""
+
+    values: Mapping[str, Any]
+    place: str
+    around: tuple[str, ...]
+    notes: list[str]
+
+
+def text_model(config: Mapping[str, Any]) -> Text:
+    """The text model of a config, which may be the whole of it."""
+    outer = config.get("model_type")
+    around = (outer,) if isinstance(outer, str) else ()
+    for path in NESTED:
+        inner, holder = _inside(config, path)
+        if inner is None:
+            continue
+        place = ".".join(path)
+        between = holder.get("model_type")
+        if holder is not config and isinstance(between, str):
+            around = (*around, between)
+        notes = [f"text model of a multimodal config ({place}); the rest is left out"]
+        return Text(merged(inner, config, holder, path, notes), place, around, notes)
+    kind = part_of(outer, "text_config")
+    if kind is not None and outer not in READERS:
+        notes = ["text model of a multimodal config; the rest is left out"]
+        return Text({**config, "model_type": kind}, "", around, notes)
+    return Text(config, "", around, [])
+
+
+def _inside(config: Mapping[str, Any], path: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """What stands at a path, and in what. None where nothing does."""
+    inner: Any = config
+    holder = config
+    for depth, key in enumerate(path):
+        holder = inner
+        inner = inner.get(key)
+        if inner is None:
+            return None, holder
+        if not isinstance(inner, Mapping):
+            place = ".".join(path[: depth + 1])
+            raise InputError(f"{place}: expected an object, found {printable(type(inner).__name__)}")
+    return inner, holder
+
+
+def merged(
+    inner: Mapping[str, Any], config: Mapping[str, Any], holder: Mapping[str, Any], path: tuple[str, ...],
+    notes: list[str],
+) -> Mapping[str, Any]:  # fmt: skip
+    """A text config with what the whole says of it: its type where it has none, and whether it is tied."""
+    values = dict(inner)
+    if values.get("model_type") is None:
+        kind = text_type(holder.get("model_type") or config.get("model_type"), path[-1])
+        if kind is not None:
+            values["model_type"] = kind
+    elif path[-1] == "text_config" and values["model_type"] not in READERS:
+        kind = part_of(holder.get("model_type"), path[-1])
+        if kind is not None and values["model_type"] == holder.get("model_type"):
+            values["model_type"] = kind
+    for name in ("num_labels", "id2label"):
+        if values.get(name) is None and name in config:
+            values[name] = config[name]
+    found = tie(values, config, holder, ".".join(path), notes)
+    if found is not None:
+        values[FLAG] = found
+    return values
+
+
+def text_type(outer: Any, key: str) -> str | None:
+    """The type of a text config that says none, inside one of this type."""
+    if not isinstance(outer, str):
+        return None
+    inner = part_of(outer, key) or TEXT_TYPES.get(outer)
+    if inner is not None:
+        return inner
+    return f"{outer}_text" if f"{outer}_text" in READERS else outer
+
+
+def part_of(outer: Any, key: str) -> str | None:
+    known = class_of(outer) if isinstance(outer, str) else None
+    return known.parts.get(key) if known else None
+
+
+def tie(
+    inner: Mapping[str, Any], config: Mapping[str, Any], holder: Mapping[str, Any], place: str, notes: list[str]
+) -> bool | None:
+    """Whether output and embedding are one table. None: what the text model's class assumes.
+
+    The whole model's class decides by the whole's flag, some of them by either flag. transformers 5 writes both, the
+    text's without meaning; older configs, whose class did not read the whole's flag, often have the text's alone.
+    Where the whole says nothing and no transformers 5 wrote the file, the text's flag decides as it did then.
+    """
+    outside = next((where[FLAG] for where in (holder, config) if isinstance(where.get(FLAG), bool)), None)
+    inside = inner.get(FLAG)
+    if inside is not None and not isinstance(inside, bool):
+        return None
+    classes = [class_of(str(where.get("model_type"))) for where in (holder, config)]
+    known = next((found for found in classes if found is not None and found.ties), None)
+    if known is None or known.ties is None or (outside is None and not by_transformers_5(config)):
+        found = outside if inside is None else inside
+        if known is not None and inside is None and outside is None:
+            found = False if known.ties is not None and known.ties[0] == "0" else found
+    else:
+        column = [None, True, False]
+        found = known.ties[3 * column.index(outside) + column.index(inside)] == "1"
+    if outside is not None and inside is not None and outside != inside:
+        who = "the whole model" if found == outside else place
+        notes.append(f"{FLAG} is {shown(outside)} for the whole model and {shown(inside)} in {place}; {who} decides")
+    elif found and not outside and not inside and known is not None:
+        notes.append(f"{FLAG} is said nowhere; the class of {config.get('model_type')} assumes true")
+    return found
+
+
+def by_transformers_5(config: Mapping[str, Any]) -> bool:
+    version = config.get("transformers_version")
+    return isinstance(version, str) and version.split(".")[0].isdecimal() and int(version.split(".")[0]) >= 5
