@@ -7,7 +7,9 @@ names to tensors is made; it imports nothing, calls nothing and refuses any othe
 from __future__ import annotations
 
 import pickletools
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -19,7 +21,13 @@ from gptcalc.sources.safetensors import DTYPES
 
 LONGEST_PICKLE = 64 * 2**20  # that of 100,000 tensors takes about thirty
 MOST_STEPS = 8_000_000  # a tensor takes about fifty
+#: what zipfile raises for archives that are none, or broken
+BROKEN = (
+    zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError, LookupError, struct.error,
+    OverflowError, zlib.error,
+)  # fmt: skip
 DEEPEST = 200_000  # values that wait at the same time
+MOST_DIMENSIONS = 16
 MAGIC = 0x1950A86A20F9469CFC6C  # of files from before torch 1.6, which are no zip archives
 BEFORE_STATE = 3  # pickles of such a file in front of that of the tensors: magic number, version, machine
 
@@ -64,7 +72,7 @@ def single(path: Path) -> Header:
         with path.open("rb") as file:
             begin = file.read(4)
         found, places = _from_archive(path) if begin == b"PK\x03\x04" else (_from_stream(path), None)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except BROKEN as error:
         raise bad(path, f"not a file that torch wrote: {printable(str(error), 120)}") from None
     tensors = tuple(_tensor(path, name, stored, places, size) for name, stored in found.items())
     return Header(tensors, {})
@@ -231,15 +239,20 @@ def _called(what: Any, arguments: Any) -> Any:
         case "OrderedDict":
             return {}
         case "_rebuild_tensor_v2" | "_rebuild_tensor_v3" | "_rebuild_tensor":
-            storage, offset, shape = arguments[:3]
-            kind = arguments[6].name if what.name == "_rebuild_tensor_v3" else storage.kind
-            sizes = [offset, *shape]
-            if not isinstance(storage, Storage) or not all(type(n) is int and n >= 0 for n in sizes):
-                raise ValueError("a tensor that is not described by sizes")
-            return Stored(storage, offset, tuple(shape), kind)
+            return _described(arguments, arguments[6] if what.name == "_rebuild_tensor_v3" else None)
         case "_rebuild_parameter" | "_rebuild_parameter_with_state":
             return arguments[0]
     return Unknown()
+
+
+def _described(arguments: tuple[Any, ...], kind: Any) -> Stored:
+    """A tensor: its storage, where in it it begins, its sizes; newer ones name their element type."""
+    storage, offset, shape = arguments[:3]
+    if not isinstance(storage, Storage) or not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
+        raise ValueError("a tensor that is not described by sizes")
+    if not all(type(n) is int and n >= 0 for n in (offset, *shape)) or not isinstance(kind, Name | None):
+        raise ValueError("a tensor that is not described by sizes")
+    return Stored(storage, offset, shape, storage.kind if kind is None else kind.name)
 
 
 def _pop_two(machine: _Machine) -> None:

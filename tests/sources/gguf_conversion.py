@@ -21,6 +21,7 @@ ARCHITECTURES = {
     "falcon_h1": "falcon-h1", "falcon_mamba": "mamba", "granitemoehybrid": "granitehybrid", "jamba": "jamba",
     "kimi_linear": "kimi-linear", "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "mamba": "mamba", "mamba2": "mamba2",
     "nemotron_h": "nemotron_h_moe", "qwen3_5_text": "qwen35", "qwen3_next": "qwen3next",
+    "bert": "bert", "eurobert": "eurobert", "modernbert": "modern-bert", "nomic_bert": "nomic-bert", "roberta": "bert",
     "bloom": "bloom", "cohere": "command-r", "cohere2": "cohere2", "dbrx": "dbrx", "deepseek_v2": "deepseek2",
     "deepseek_v3": "deepseek2", "ernie4_5_moe": "ernie4_5-moe", "falcon": "falcon", "gemma": "gemma",
     "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n", "gemma4_text": "gemma4", "glm": "chatglm",
@@ -71,6 +72,14 @@ def prepared(shapes: dict[str, Shape], config: dict[str, Any]) -> dict[str, Shap
     """What the converter does to some tensors before it names them."""
     found: dict[str, Shape] = {}
     for name, shape in shapes.items():
+        if config["model_type"] in ENCODERS:
+            name = re.sub(r"^(bert|roberta|nomic_bert)\.", "", name)
+            if name.startswith(("cls.", "lm_head.", "head.", "decoder.", "classifier.", "pooler.")):
+                continue  # an encoder's head is left behind
+            if config["model_type"] == "modernbert":
+                name = name.removeprefix("model.")
+            if config["model_type"] == "roberta" and "position_embeddings" in name:
+                shape = (shape[0] - 2, shape[1])  # rows of padding
         if name.endswith("e_score_correction_bias"):
             name = name.replace("e_score_correction_bias", "e_score_correction.bias")
         if config["model_type"] == "gpt2" and len(shape) == 2 and ".h." in name:
@@ -103,6 +112,9 @@ def prepared(shapes: dict[str, Shape], config: dict[str, Any]) -> dict[str, Shap
         else:
             found[name.replace("down_proj_bias.weight", "down_proj.bias")] = shape
     return found
+
+
+ENCODERS = ("bert", "eurobert", "modernbert", "nomic_bert", "roberta")
 
 
 def split_granite(name: str, shape: Shape) -> dict[str, Shape]:
@@ -158,7 +170,7 @@ TAKEN = {
     "attention.head_count": ("num_attention_heads", "n_head", "n_heads"),
     "attention.q_lora_rank": ("q_lora_rank",),
     "attention.kv_lora_rank": ("kv_lora_rank",),
-    "attention.sliding_window": ("sliding_window",),
+    "attention.sliding_window": ("sliding_window", "local_attention"),
     "attention.shared_kv_layers": ("num_kv_shared_layers",),
     "attn_logit_softcapping": ("attn_logit_softcapping",),
     "final_logit_softcapping": ("final_logit_softcapping",),
@@ -185,6 +197,7 @@ INSIDE = {"kv_n_heads": "num_key_value_heads", "moe_num_experts": "num_local_exp
           "moe_top_k": "num_experts_per_tok", "ffn_hidden_size": "intermediate_size",
           "alibi_bias_max": "alibi_bias_max", "clip_qkv": "clip_qkv"}  # fmt: skip
 PATTERNED = {"gemma3n_text", "gemma4_text", "mimo_v2_flash"}  # their converters list which layers have a window
+CUT = {"roberta": 2}  # positions before the first, whose rows the converter leaves out
 LAYERNORMS = {"phimoe"}  # whose rms_norm_eps is a layernorm's
 RMSNORMS = {"mamba", "falcon_mamba", "mamba2", "nemotron_h", "lfm2", "lfm2_moe"}  # the other way round
 
@@ -199,6 +212,7 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
     found.setdefault("context_length", found["embedding_length"])  # BLOOM's converter
     found["block_count"] = layers(config) + (config.get("num_nextn_predict_layers") or 0)
     found.setdefault("attention.head_count", 0)
+    found["context_length"] -= CUT.get(model_type, 0)
     found["feed_forward_length"] = first(config, "intermediate_size", "n_inner", "ffn_hidden_size", default=1)
     heads, d = found["attention.head_count"], found["embedding_length"]
     kv_heads = 1 if config.get("multi_query") else first(config, "num_key_value_heads", "num_kv_heads", default=heads)

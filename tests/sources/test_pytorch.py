@@ -91,6 +91,8 @@ def tensor_pickle(shape: str, count: int, kind: str = "FloatStorage", offset: in
         (tensor_pickle("I9223372036854775807\nI9223372036854775807\n", 2), "do not fit into the 8"),
         (tensor_pickle("I-2\n", 2), "a tensor that is not described by sizes"),
         (tensor_pickle("I2\n", 2, "OddStorage"), "element type 'OddStorage' is not known"),
+        (b"}(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(}K\x00)tRu.", "not described by sizes"),
+        (b"}(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v3\n(NtRu.", "a broken pickle"),
         (b"]q\x00.", "no mapping from names to tensors"),
         (b"}(X\x01", "a broken pickle"),
         (b"u.", "a broken pickle"),
@@ -128,6 +130,12 @@ def test_archives_that_are_no_checkpoint(tmp_path: Path) -> None:
     assert "data.pkl is compressed" in problem(packed)
     assert "not a file that torch wrote" in problem(packed[:40])
     assert "not a file that torch wrote" in problem(b"PK\x05\x06" + bytes(18))
+    named = archive(tmp_path / "a.bin", b"}.").read_bytes()
+    directory = named.rindex(b"x/data/0")
+    unreadable = bytearray(named)  # a fuzzer's finding: a name that claims to be UTF-8 and is not
+    unreadable[directory - 38 + 1] |= 0x08
+    unreadable[directory] = 0xE8
+    assert "not a file that torch wrote" in problem(bytes(unreadable))
     assert "not a file that torch wrote" in problem(b"\x80\x02K\x01.")
     assert "not a file that torch wrote" in problem(b"anything")
     assert "Git LFS pointer" in problem(b"version https://git-lfs.github.com/spec/v1\n")

@@ -23,7 +23,8 @@ class Mixers:
         most = max(self.n_heads) or 1
         self.d_head = facts.size("attention.key_length", max(1, d // most) if d % most == 0 else None)
         self.d_v = facts.size("attention.value_length", self.d_head)
-        self.window = facts.size("attention.sliding_window", 0, least=0) or None
+        window = facts.size("attention.sliding_window", 0, least=0)
+        self.window = (window // 2 + 1 if style.both_sides else window) or None
         self.windowed = self._windowed()
         shared = facts.size("attention.shared_kv_layers", 0, least=0, most=n - 1)
         self.first_shared = n - shared
@@ -45,7 +46,8 @@ class Mixers:
             return [bool(entry) for entry in pattern[:n]]
         every = facts.optional("attention.sliding_window_pattern", least=0)
         every = self.style.every if every is None else every
-        return [not every or (i + 1) % every != 0 for i in range(n)]
+        full = 0 if self.style.full_first else -1
+        return [not every or (i - full) % every != 0 for i in range(n)]
 
     def of(self, layer: int) -> list[dict[str, Any]]:
         """The mixers of a layer, side by side; none where a search has taken it away (Nemotron)."""
@@ -103,6 +105,8 @@ class Mixers:
         mixed = any(self.rotates(i) for i in range(self.facts.n_layers))
         if kind == "attn" and not rotates and mixed:
             kind = "nope"
+        if self.norms(layer)["norm"] is not None:
+            kind = "first"
         return kind if kv is None else "reuse" if kind == "attn" else f"{kind}_reuse"
 
     def owner(self, layer: int) -> str | None:
@@ -132,7 +136,8 @@ class Mixers:
         behind = has(layer, "attn_output_norm") or (
             has(layer, "post_attention_norm") and (has(layer, "ffn_norm") or has(layer, "post_ffw_norm"))
         )
-        return {"norm_at": norm_at(before, behind)}
+        bare = not before and not behind and not self.facts.unweighted()  # the first layer of ModernBERT
+        return {"norm_at": norm_at(before, behind, self.style.post), "norm": "none" if bare else None}
 
     def biases(self, layer: int) -> list[str]:
         has = self.facts.has
@@ -221,5 +226,5 @@ class Mixers:
         }
 
 
-def norm_at(before: bool, behind: bool) -> str:
-    return {(True, True): "sandwich", (False, True): "output"}.get((before, behind), "pre")
+def norm_at(before: bool, behind: bool, post: bool) -> str:
+    return {(True, True): "sandwich", (False, True): "post" if post else "output"}.get((before, behind), "pre")

@@ -38,7 +38,7 @@ def mlp(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         "activation": activation(style, is_gated(facts, layer, d_ff)),
         "bias": [site for site in ("gate", "up", "down") if facts.has(layer, f"ffn_{site}", "bias")],
         "mid_norm": {} if facts.has(layer, "ffn_sub_norm") else None,
-        **norms(facts, layer),
+        **norms(facts, style, layer),
     }
 
 
@@ -51,11 +51,11 @@ def activation(style: Style, gated: bool) -> str:
     return GATED.get(style.function, style.function) if gated else style.function
 
 
-def norms(facts: Facts, layer: int) -> dict[str, Any]:
+def norms(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
     has = facts.has
     behind = has(layer, "post_ffw_norm") or has(layer, "layer_output_norm")
     before = has(layer, "ffn_norm") or (has(layer, "post_attention_norm") and not behind)
-    return {"norm_at": norm_at(before, behind)}
+    return {"norm_at": norm_at(before, behind, style.post)}
 
 
 def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         "weight_at": "input" if style.at_input else "output",
         **({"router_scale": True} if has(layer, "ffn_gate_inp", "scale") else {}),
         "clamp": 7.0 if style.function == "silu_oai" else None,
-        **norms(facts, layer),
+        **norms(facts, style, layer),
     }
 
 

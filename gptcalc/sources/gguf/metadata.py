@@ -97,6 +97,12 @@ class Facts:
         name = f"blk.{layer}.{stem}"
         return f"{name}.{ending}" in self.tensors or (ending == "weight" and name in self.tensors)
 
+    def unweighted(self) -> bool:
+        """Whether norms are without weights: they leave no tensors (OLMo)."""
+        norms = ("attn_norm", "attn_output_norm", "post_attention_norm")
+        last = self.whole("output_norm") is not None or any(self.has(0, stem) for stem in norms)
+        return not last and self.value("attention.layer_norm_epsilon") is not None
+
     def width(self, layer: int, stem: str, axis: int) -> int:
         """A size that only a tensor's shape says."""
         shape = self.shape(layer, stem)

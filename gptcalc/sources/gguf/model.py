@@ -72,16 +72,19 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
     logit_scale = facts.number("logit_scale")
     embedding_scale = facts.number("embedding_scale")
     last = facts.whole("output_norm") is not None
+    types = facts.whole("token_types")
     normed = facts.whole("token_embd_norm") is not None
     return {
         "d": d,
         "v": table[0],
         "c": facts.size("context_length"),
         "n_layers": facts.n_layers,
-        "tying": style.tied or facts.whole("output") is None,
+        "causal": False if style.encoder else None,
+        "head": {"vocabulary": False} if style.encoder else None,
+        "tying": None if style.encoder else style.tied or facts.whole("output") is None,
         "position": "learned" if learned else None,
         "norm": norm(facts),
-        "final_norm": None if last or normed or unweighted(facts) else False,
+        "final_norm": None if last or facts.unweighted() or (normed and not style.encoder) else False,
         "bias": ["head"] if facts.whole("output", "bias") else None,
         "softcap": facts.number("final_logit_softcapping") or None,
         "logit_scale": (1 / logit_scale if style.divides_logits else logit_scale) if logit_scale else None,
@@ -89,7 +92,8 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
         "embedding": without_nothing(
             {
                 "scale": embedding_scale or ("sqrt(d)" if style.scaled_embedding else None),
-                "norm": True if normed and last else None,  # alone it is the last norm (LFM2)
+                "norm": True if normed and (last or style.encoder) else None,  # else it is the last norm (LFM2)
+                "types": types[0] if types and len(types) > 1 else None,
                 "rows": learned[0] if learned else None,
             }
         )
@@ -111,17 +115,13 @@ def norm(facts: Facts) -> dict[str, Any]:
     """The model's norm: the key of its eps names its kind, the last norm's tensors what it has."""
     rms = facts.number("attention.layer_norm_rms_epsilon")
     eps = rms if rms is not None else facts.number("attention.layer_norm_epsilon")
-    if unweighted(facts):
+    if facts.unweighted():
         return {"kind": "layernorm", "weight": False, "eps": eps}
-    bias = facts.whole("output_norm", "bias") is not None
+    places = ("output_norm", "blk.0.attn_norm", "blk.0.attn_output_norm")
+    bias = any(facts.whole(place, "bias") is not None for place in places)
     centred = bias or facts.value("attention.layer_norm_epsilon") is not None
     kind = "layernorm" if rms is None and centred else "rmsnorm"
     return without_nothing({"kind": kind, "eps": eps, "bias": bias})
-
-
-def unweighted(facts: Facts) -> bool:
-    """Norms without weights leave no tensors (OLMo)."""
-    return facts.whole("output_norm") is None and facts.value("attention.layer_norm_epsilon") is not None
 
 
 def extras(facts: Facts) -> dict[str, Any]:
@@ -170,9 +170,9 @@ def joined(facts: Facts, layer: int, parts: list[str], units: list[str]) -> str:
 def is_parallel(facts: Facts, layer: int) -> bool:
     if facts.flag("use_parallel_residual"):
         return True
-    before = facts.has(layer, "attn_norm") or unweighted(facts)
+    before = facts.has(layer, "attn_norm") or facts.unweighted()
     own = any(facts.has(layer, stem) for stem in ("ffn_norm", "post_attention_norm", "post_ffw_norm", "pre_ffw_norm_2"))
-    return before and not own and not unweighted(facts)
+    return before and not own and not facts.unweighted()
 
 
 def parallel(facts: Facts) -> dict[str, Any]:

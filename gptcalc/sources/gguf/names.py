@@ -84,6 +84,7 @@ NAMES: Names = {
     "embedding.token": "token_embd",
     "embedding.position": "position_embd",
     "embedding.norm": "token_embd_norm",
+    "embedding.types": "token_types",
     "final_norm": ("output_norm", "token_embd_norm"),
     "head": "output",
     "ple.token": "per_layer_token_embd",

@@ -32,6 +32,10 @@ class Style(NamedTuple):
     alibi_layers: int | None = None  # models of so many layers have linear biases (Baichuan's larger one)
     positions: bool = True  # attention rotates at all
     by_finetuned: bool = False  # whether it does, rope.scaling.finetuned says (Granite 4)
+    encoder: bool = False  # sees all tokens, and has no head
+    post: bool = False  # norms come behind the sum with the residual stream
+    full_first: bool = False  # of so many layers the first sees all, not the last
+    both_sides: bool = False  # a window reaches half as far on each side
     dt_min: float = 0.0  # least step of a Mamba-2
     divides_logits: bool = False  # the metadata's factor of the logits is a divisor
 
@@ -48,6 +52,7 @@ STYLES: dict[str, Style] = {
     "baichuan": Style(alibi_layers=40),
     "bailingmoe": Style(),
     "bailingmoe2": SIGMOID,
+    "bert": Style(function="gelu", encoder=True, post=True),
     "bitnet": Style(function="relu2"),
     "bloom": Style(function="gelu_tanh", tied=True, alibi=True),
     "chatglm": Style(adjacent=True),
@@ -60,6 +65,7 @@ STYLES: dict[str, Style] = {
     "dots1": Style(),
     "ernie4_5": Style(adjacent=True),
     "ernie4_5-moe": Style(adjacent=True, normalize=True),
+    "eurobert": Style(encoder=True),
     "exaone": Style(),
     "exaone4": Style(every=4, full_rotates=False),
     "falcon-h1": Style(),
@@ -98,10 +104,12 @@ STYLES: dict[str, Style] = {
     "minimax-m2": SIGMOID,
     "mistral3": LLAMA,
     "mistral4": Style(adjacent=True, normalize=True),
+    "modern-bert": Style(function="gelu", encoder=True, every=3, full_first=True, both_sides=True, local_theta=10000),
     "mpt": Style(function="gelu", tied=True),
     "nemotron_h": Style(function="relu2", positions=False, dt_min=0.001),
     "nemotron_h_moe": Style(function="relu2", positions=False, dt_min=0.001, router="sigmoid", normalize=True),
     "nemotron": Style(function="relu2"),
+    "nomic-bert": Style(encoder=True, post=True),
     "olmo": Style(),
     "olmo2": Style(every=4),
     "olmoe": Style(),
