@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +101,8 @@ def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iter
     if chosen.stacked:
         yield at.name(chosen.name) or chosen.name, params
         return
-    n = next(index.size for index in entry.tensor.indices if index.role in STACKED)
+    stacked = [index.size for index in entry.tensor.indices if index.role in STACKED]
+    n = stacked[0] if stacked else prod(entry.tensor.shape[:-1])  # a norm of each head (StableLM)
     for e in range(n):
         yield at.name(chosen.expert(e)) or chosen.expert(e), params // n
 

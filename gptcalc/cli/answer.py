@@ -79,7 +79,10 @@ def output_options(
 
 def reading_options(
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse fields of a config.json that its class doesn't read.")
+        bool,
+        typer.Option(
+            "--strict", help="Refuse fields of a config.json that its class doesn't read; tensors must agree."
+        ),
     ] = False,
     ignore: Annotated[
         list[str],

@@ -20,6 +20,7 @@ from gptcalc.sources import load
 from gptcalc.sources.checkpoint import config_beside, header
 from gptcalc.sources.packed import contents
 from tests.conftest import Command
+from tests.golden_models import FOLDER
 from tests.sources.checkpoints import BITS, DEEPSEEK_V3, deepseek_v3, sharded, sparse
 
 SAFETENSORS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I32": "int32", "I64": "int64", "U32": "uint32",
@@ -277,6 +278,9 @@ def test_rows_that_the_config_does_not_know_are_counted_and_said(tmp_path: Path,
     assert sum(found["components"].values()) == found["total"]
     assert "model.embed_tokens.weight 96 by the config, 104 in the file" in err
     assert "the total is that of the tensors" in err
+    strict = gptcalc("params", tmp_path, "--strict", "--get", "total")
+    assert (strict.status, strict.out) == (1, f"{found['total']}\n")
+    assert gptcalc("params", folder(tmp_path, tiny()), "--strict", "--get", "total").status == 0
 
 
 def test_a_layer_too_many_or_too_few_is_said(tmp_path: Path, gptcalc: Command) -> None:
@@ -393,3 +397,11 @@ def test_weights_that_nothing_uses_are_named(
         "main": total, "unused": shared * (2 * 512 * 2048 + 256), "other_modalities": 16,
     }  # fmt: skip
     assert (found.main, found.stored, found.differ) == (total, stored, ())
+
+
+@pytest.mark.parametrize("name", [path.parent.name for path in sorted(FOLDER.glob("*/model.safetensors"))])
+def test_golden_checkpoints_hold_what_their_configs_say(name: str) -> None:
+    """Tensor by tensor, as transformers saved them; buffers are told apart."""
+    found = held(load(str(FOLDER / name)), str(FOLDER / name))
+    assert found.differ == ()
+    assert {row.role for row in found.held} <= {"main", "bookkeeping"}

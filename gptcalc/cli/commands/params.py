@@ -60,6 +60,7 @@ def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
     from gptcalc.analysis.stored_result import with_stored
     from gptcalc.report.checkpoint import differences
     from gptcalc.sources.header import SCHEME
+    from gptcalc.sources.huggingface.unread import tolerance
 
     try:
         found = held(loaded, path, each)
@@ -72,7 +73,8 @@ def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
     whole = with_stored(params(as_stored(loaded.architecture, found)), found)
     differ = differences(found.differ, "config" if found.rows is None else "tensors")
     warnings = () if differ is None else (f"warning: {differ}",)
-    return Answer(whole, show("params", whole, by), (*loaded.notes, *warnings))
+    status = 1 if differ is not None and tolerance().strict else 0
+    return Answer(whole, show("params", whole, by), (*loaded.notes, *warnings), status)
 
 
 def _counted(path: str, by: By | None, why: InputError) -> Answer:
