@@ -114,14 +114,15 @@ PrefillChunk: TypeAlias = Annotated[
 MaxNumSeqs: TypeAlias = Annotated[
     int | None, Option("Sequences that vllm makes room for in its sampler. Default: by the device, 1024 or 256.")
 ]
-DType: TypeAlias = Annotated[
-    str,
-    Option(
-        "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
-        "mxfp4, nvfp4, or GGUF's: q8_0, q6_k, q5_k_m, q4_k_m, f16, …; a wrong one lists them all.",
-        "TYPE",
-    ),
-]
+WEIGHTS = Option(
+    "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
+    "mxfp4, nvfp4, or GGUF's: q8_0, q6_k, q5_k_m, q4_k_m, f16, …; a wrong one lists them all. "
+    "Default: as published; in training bf16.",
+    "TYPE",
+)
+DType: TypeAlias = Annotated[str, WEIGHTS]
+#: None: as the model is published
+PublishedType: TypeAlias = Annotated[str | None, WEIGHTS]
 Overhead: TypeAlias = Annotated[
     int, Option("Added to each device, such as 1GiB for a runtime's context.", "SIZE", least=0, is_size=True)
 ]
@@ -250,7 +251,7 @@ class CacheRun(Run, frozen=True, kw_only=True):
 class InferenceRun(CacheRun, frozen=True, kw_only=True):
     """A model that is served: the cache, the weights, one pass, and over how many devices."""
 
-    dtype: DType = "bf16"
+    dtype: PublishedType = None
     phase: PassOption = "prefill"
     logits: LogitsOption = "last"
     overhead: Overhead = 0
@@ -309,7 +310,7 @@ class DiffRun(Run, frozen=True, kw_only=True):
 class CompareRun(DiffRun, frozen=True, kw_only=True):
     """Many models, a row each."""
 
-    dtype: DType = "bf16"
+    dtype: PublishedType = None
 
 
 class LockRun(CompareRun, frozen=True, kw_only=True):

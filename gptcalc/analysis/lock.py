@@ -11,6 +11,7 @@ from gptcalc.analysis.flops import counted
 from gptcalc.analysis.memory.cache import cached
 from gptcalc.analysis.memory.inference import held_by
 from gptcalc.analysis.memory.result import PARTS
+from gptcalc.analysis.memory.weights import published
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun, check, declared
@@ -26,7 +27,7 @@ CACHE = ("bytes", "bytes_per_token", "state_bytes", "full_bytes", "formula")
 
 def costs(architecture: Architecture, how: LockRun) -> Document:
     """Section by section: parameters to the tensor, cache, FLOPs, memory."""
-    how = replace(how, context=how.length(architecture))
+    how = replace(how, context=how.length(architecture), dtype=how.dtype or published(architecture))
     parameters = params(architecture)
     cache = cached(architecture, how.to(CacheRun))
     prefill = counted(architecture, how.to(FlopsRun))

@@ -26,6 +26,7 @@ class Storage(Strict, frozen=True, kw_only=True):
     """How weights are published, as engines, quantisers and adapters find them."""
 
     weights: str | None = None  # the data type or format; None: bf16
+    mixed: bool = False  # matrices stay wide that the format would pack
     fused: tuple[Fused, ...] = ()
     tied_head: bool = False  # files hold a tied output matrix a second time
     gguf: Ggml = "llama"

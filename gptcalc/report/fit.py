@@ -33,7 +33,8 @@ def answer(found: Fit, where: str) -> str:
     verdict = "yes" if found.fits else "no"
     rest = f"{left} left" if found.fits else f"{left} too much"
     sequences = units.sequences(found.batch)
-    kind = f"in {found.dtype}" if found.engine is not None else f"training in {found.dtype}"
+    published = " as published" if found.published else ""
+    kind = f"in {found.dtype}{published}" if found.engine is not None else f"training in {found.dtype}"
     passes = f", prefilled {found.passes}" if found.passes is not None else ""
     condition = f", {found.condition}" if found.condition is not None else ""
     return (

@@ -56,7 +56,8 @@ def title(found: Memory) -> str:
     if found.phase == "train":
         text = f"{found.model}: training in {found.dtype}, {length}"
     else:
-        text = f"{found.model}: {found.dtype} weights, {found.kv_dtype} cache of {length}"
+        published = " as published" if found.published else ""
+        text = f"{found.model}: {found.dtype} weights{published}, {found.kv_dtype} cache of {length}"
         if found.phase == "decode":
             text += ", decoding"
         elif found.passes is not None:

@@ -287,14 +287,20 @@ def _from_text(content: str, origin: str) -> Source:
 
 def _from_config(config: dict[str, Any], origin: str) -> Source:
     from gptcalc.sources import huggingface
+    from gptcalc.sources.huggingface.quantization import stored
 
     try:
         reading = huggingface.read(config)
     except InputError as error:
         raise error.within(printable(origin, 200)) from None
     name = _name(origin)
-    built = replace(reading.architecture, name=name)
-    return Source({"name": name, **reading.whole}, origin, tuple(reading.notes), reading.model_type, None, True, built)
+    form = stored(config)
+    own = {"weights": form.weights, "mixed": form.mixed}
+    built = reading.architecture
+    built = replace(built, name=name, storage=replace(built.storage, **own))
+    whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}
+    notes = (*reading.notes, *([form.note] if form.note else []))
+    return Source({"name": name, **whole}, origin, notes, reading.model_type, None, True, built)
 
 
 def _short(document: dict[str, Any], whole: bool) -> dict[str, Any]:

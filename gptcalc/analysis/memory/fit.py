@@ -44,6 +44,7 @@ class Fit(Struct, frozen=True, kw_only=True):
     kv_dtype: str | None = None  # inference only
     engine: str | None = None  # inference only
     passes: str | None = None  # how a prompt is run; inference only
+    published: bool = False  # whether the weights are as the model is published
     condition: str | None = None  # what the answer hangs on, where it is close
     devices: int
     parallel: dict[str, int]
@@ -89,6 +90,7 @@ def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: 
         engine=how.engine,
         estimated=run_.estimated(stage, asked.batch, asked.context),
         passes=run.passes(),
+        published=how.dtype is None,
         condition=condition(run_, asked, device),
     )
     if not how.advice:

@@ -11,7 +11,7 @@ from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import LARGE, MARGIN, PASSES, TILES, VERSIONS, Profile, Runner
-from gptcalc.analysis.memory.weights import Share, Weights
+from gptcalc.analysis.memory.weights import Share, Weights, published
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun, keywords
@@ -40,7 +40,7 @@ class Inference:
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", how.mla_cache)
         self.runner = runner
         tiles = TILES[runner] if how.engine == "vllm" else {}
-        self.weights = Weights(architecture, how.dtype, self.parallel, how.engine, tiles)
+        self.weights = Weights(architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
@@ -189,6 +189,7 @@ class Inference:
             estimated=self.estimated(number, batch, context),
             notes=self.notes(),
             passes=self.passes(),
+            published=self.how.dtype is None,
             pieces=self.pieces(number, batch, context),
             tensors=self.tensors(number),
         )
@@ -262,12 +263,21 @@ class Inference:
 
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
-        return (
-            f"weights: every tensor as {self.dtype} stores it",
-            f"kv: {by}, in {self.how.kv_dtype}",
-        )
+        cache = f"kv: {by}, in {self.how.kv_dtype}"
+        if self.is_mixed:
+            return (cache,)
+        return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the published files keep matrices wide that the format would pack."""
+        return self.how.dtype is None and self.architecture.storage.mixed
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
+        mixed = f"weights: all matrices in {self.dtype}, though the files keep some of them wide"
+        return (*([mixed] if self.is_mixed else []), *self._estimated(number, batch, context))
+
+    def _estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         sequences = self.parallel.sequences(batch)[0][0]
         if self.profile is not None:
             over = f"{self.profiled(sequences, context):,} tokens and {self.profile.rows:,} rows of logits"

@@ -85,6 +85,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     estimated: tuple[str, ...] = ()  # which parts are an estimate, and of what
     notes: tuple[str, ...] = ()
     passes: str | None = None  # how a prompt is run; inference only
+    published: bool = False  # whether the weights are as the model is published
     host: int = 0  # bytes kept in the host's memory, by offload
     pieces: dict[str, int] = {}  # finer parts of the fullest device: kv.window, activations.logits, …
     tensors: tuple[Tensors, ...] = ()  # the weights of the fullest device

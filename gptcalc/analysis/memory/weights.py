@@ -25,7 +25,7 @@ from gptcalc.architecture import (
     rotated,
     sublayers,
 )
-from gptcalc.dtypes import FORMATS, FP32, MXFP4, DType, Format, unknown, weight_format
+from gptcalc.dtypes import BF16, FORMATS, FP32, MXFP4, DType, Format, unknown, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
@@ -68,6 +68,11 @@ def checked(dtype: str) -> str:
     if found is None:
         raise unknown(dtype, names())
     return found.name
+
+
+def published(architecture: Architecture) -> str:
+    """The format in which a model is published."""
+    return architecture.storage.weights or BF16.name
 
 
 class Weights:

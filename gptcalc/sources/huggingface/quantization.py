@@ -1,0 +1,105 @@
+"""In which form a config says that its weights are published: `quantization_config`, else `dtype`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+#: dtype as torch writes it -> ours; bf16 is the default
+PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
+#: what every format of ours leaves wide
+WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector|mtp")
+
+
+class Stored(NamedTuple):
+    """A format's name, None where none of ours is meant; whether matrices stay wide that it would pack."""
+
+    weights: str | None
+    mixed: bool = False
+    note: str | None = None
+
+
+def stored(config: Mapping[str, Any]) -> Stored:
+    """How the weights of a config are stored."""
+    inner = config.get("text_config")
+    places = [config, inner] if isinstance(inner, dict) else [config]
+    for place in places:
+        for key in ("quantization_config", "quantization", "compression_config"):
+            if isinstance(place.get(key), dict) and place[key]:
+                return _quantized(place[key])
+    for place in places:
+        for key in ("dtype", "torch_dtype"):
+            if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
+                return Stored(PLAIN[word.removeprefix("torch.")])
+    return Stored(None)
+
+
+def _quantized(config: Mapping[str, Any]) -> Stored:
+    method = str(config.get("quant_method") or config.get("quant_algo") or config.get("mode") or "").lower()
+    name = _format(method, config)
+    if name is None:
+        known = f"quantization_config: {method or 'without quant_method'} is no format that is known here"
+        return Stored(None, True, f"{known}; weights are taken as bf16 (--dtype)")
+    left = config.get("modules_to_not_convert") or config.get("ignore") or ()
+    mixed = isinstance(left, list) and any(isinstance(word, str) and not WIDE.search(word.lower()) for word in left)
+    return Stored(name, mixed and name != "mxfp4")
+
+
+def _format(method: str, config: Mapping[str, Any]) -> str | None:
+    match method:
+        case "mxfp4":
+            return "mxfp4"
+        case "fp8" | "fbgemm_fp8":
+            return "fp8-block" if config.get("weight_block_size") else "fp8"
+        case "gptq" | "awq" | "auto-round" | "gptq_marlin" | "awq_marlin" | "intel/auto-round":
+            return _grouped("awq" if method.startswith("awq") else "gptq", config)
+        case "bitsandbytes":
+            return _bitsandbytes(config)
+        case "compressed-tensors":
+            return _groups(config)
+        case "modelopt" | "modelopt_fp4" | "nvfp4" | "fp8_pb_wo":
+            algorithm = str(config.get("quant_algo") or "").upper()
+            return {"FP8": "fp8", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}.get(algorithm) or _groups(config)
+    return None
+
+
+def _grouped(name: str, config: Mapping[str, Any]) -> str | None:
+    bits, group = config.get("bits", config.get("w_bit")), config.get("group_size", config.get("q_group_size", 128))
+    if bits != 4 or not isinstance(group, int) or group < 1:
+        return None
+    symmetric = config.get("sym") is True if name == "gptq" else config.get("zero_point") is False
+    # AutoGPTQ stores zero points of symmetric weights as well
+    return f"{name}:{group}" + (":sym" if symmetric and name == "awq" else "")
+
+
+def _bitsandbytes(config: Mapping[str, Any]) -> str | None:
+    if config.get("load_in_8bit") is True:
+        return "int8"
+    if config.get("load_in_4bit") is True:
+        return "nf4-double" if config.get("bnb_4bit_use_double_quant") is True else "nf4"
+    return None
+
+
+def _groups(config: Mapping[str, Any]) -> str | None:
+    """The one kind of weights that all config_groups have."""
+    groups = config.get("config_groups")
+    kinds = {_kind(group) for group in groups.values()} if isinstance(groups, dict) and groups else {None}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind(group: Any) -> str | None:
+    weights = group.get("weights") if isinstance(group, dict) else None
+    if not isinstance(weights, dict):
+        return None
+    bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
+    if kind == "float":
+        if bits == 4:
+            return {16: "nvfp4", 32: "mxfp4"}.get(size) if isinstance(size, int) else None
+        return ("fp8-block" if weights.get("block_structure") else "fp8") if bits == 8 else None
+    if kind != "int":
+        return None
+    if bits == 8:
+        return "int8"
+    symmetric = ":sym" if weights.get("symmetric", True) else ""
+    return f"int4:{size}{symmetric}" if bits == 4 and isinstance(size, int) and size > 0 else None

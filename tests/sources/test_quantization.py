@@ -1,0 +1,92 @@
+"""In which form a config says that its weights are published, and that memory and fit take it so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptcalc.sources.huggingface.quantization import stored
+from tests.conftest import Command
+
+GROUP = {"num_bits": 4, "type": "int", "group_size": 128, "symmetric": True, "strategy": "group"}
+
+
+def groups(**weights: Any) -> dict[str, Any]:
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({}, None),
+        ({"dtype": "float16"}, "fp16"),
+        ({"torch_dtype": "torch.float32"}, "fp32"),
+        ({"torch_dtype": "bfloat16"}, None),
+        ({"text_config": {"dtype": "float32"}}, "fp32"),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, "mxfp4"),
+        ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}, "fp8-block"),
+        ({"quantization_config": {"quant_method": "fbgemm_fp8"}}, "fp8"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True}}, "gptq:32"),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}, "awq:128"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, "int8"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "nf4"),
+        ({"quantization_config": groups(**GROUP)}, "int4:128:sym"),
+        ({"quantization_config": groups(num_bits=8, type="int")}, "int8"),
+        ({"quantization_config": groups(num_bits=8, type="float")}, "fp8"),
+        ({"quantization_config": groups(num_bits=4, type="float", group_size=16)}, "nvfp4"),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
+    ],
+)
+def test_formats(config: dict[str, Any], name: str | None) -> None:
+    assert stored(config).weights == name
+
+
+@pytest.mark.parametrize("bits", [2, 3, 8])
+def test_what_is_not_known_is_said(bits: int) -> None:
+    found = stored({"quantization_config": {"quant_method": "gptq", "bits": bits, "group_size": 128}})
+    assert found.weights is None
+    assert found.note is not None
+
+
+def test_matrices_that_stay_wide() -> None:
+    """The head, norms and routers stay wide in every format; attention is no exception that formats here know."""
+    method = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    assert not stored({"quantization_config": {**method, "modules_to_not_convert": ["lm_head", "gate"]}}).mixed
+    left = ["lm_head", "model.layers.0.self_attn.q_proj"]
+    assert stored({"quantization_config": {**method, "modules_to_not_convert": left}}).mixed
+
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2, "vocab_size": 128,
+    "max_position_embeddings": 64, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def test_memory_takes_a_config_as_published(tmp_path: Path, gptcalc: Command) -> None:
+    """2 layers of 4 · 256² + 3 · 256 · 512 numbers in a byte each, a scale for 128²; table and norms in 16 bits."""
+    method = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
+    packed = 2 * (4 * 256**2 + 3 * 256 * 512)
+    expected = packed + packed // 128**2 * 4 + 2 * (128 * 256 + 5 * 256)
+    assert gptcalc("memory", path, "--get", "per_device.weights") == (0, f"{expected}\n", "")
+    assert gptcalc("memory", path, "--get", "dtype")[1] == "fp8-block\n"
+    wide = 2 * (packed + 128 * 256 + 5 * 256)
+    assert gptcalc("memory", path, "--dtype", "bf16", "--get", "per_device.weights")[1] == f"{wide}\n"
+
+
+@pytest.mark.parametrize(("model", "name"), [("gpt-oss-20b", "mxfp4"), ("deepseek-v3", "fp8-block"), ("gpt2", "bf16")])
+def test_presets_as_published(model: str, name: str, gptcalc: Command) -> None:
+    assert gptcalc("memory", model, "--context", "16", "--get", "dtype")[1] == f"{name}\n"
+    assert gptcalc("compare", model, "--budget", "2000GiB", "--context", "16", "--get", "0.fits")[1] == "true\n"
+
+
+def test_gpt_oss_fits_a_card_of_24_gb(gptcalc: Command) -> None:
+    """As shipped: 12.8 GiB."""
+    status, out, _ = gptcalc("fit", "gpt-oss-20b", "--device", "rtx-4090", "--context", "8K")
+    assert status == 0
+    assert out.startswith("yes: gpt-oss-20b in mxfp4 as published with ")
