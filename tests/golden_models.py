@@ -75,7 +75,11 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     pairs = {"logits": (whole.logits, truth["logits" + end])}
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
-        pairs["embeds"] = (whole.embedded, truth["embeds"])
+        embeds = truth["embeds"]
+        pairs["embeds"] = (
+            whole.embedded,
+            embeds if embeds.ndim == 3 or architecture.streams is None else embeds[:, :, 0],
+        )
     elif "hidden" in truth and not end:
         inner = [whole.embedded, *whole.hidden[:-1]]
         pairs |= {f"stream {n}": (x, truth["hidden"][n]) for n, x in enumerate(inner)}

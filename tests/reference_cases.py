@@ -141,6 +141,20 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "alone": {"like": "attn", "n_kv_heads": 6}, "one": {"like": "attn", "n_kv_heads": 1},
         "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
     },
+    "gated norms": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "d_ff": 19, "layers": "mla+mlp plain+moe attn+mlp",
+        "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "raw_queries": True, "gate": "full",
+                "sinks": True, "norm_gate": {"rank": 5},
+                "index": {"n_heads": 2, "d": 9, "top_k": 4, "rotates": "last"}},
+        "plain": {"like": "mla", "raw_queries": False, "gate": "head", "index": None},
+        "moe": {"n_experts": 5, "top_k": 2, "d_ff": 14, "n_shared": 1, "clamp": 0.4, "shared_clamp": "none",
+                "norm_gate": {"rank": 3}},
+        "attn": {"d_head": 8, "norm_at": "sandwich", "norm_gate": {"rank": 6}},
+    },
+    "independent streams": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "streams": {"n": 3, "mixed": False, "magnitude": 1.7, "eps": 0.01},
+    },
     "backward": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "rope": {"backward": True},
         "norm": {"weight": False}, "embedding": {"norm": True}, "softcap": 6.0,

@@ -108,7 +108,7 @@ class SharedExperts(Strict, frozen=True, kw_only=True):
     n: Size = field(name="n_shared")
     d_ff: Size = field(name="d_shared")  # of all together; default n · the routed experts' width
     gate: bool = field(default=False, name="shared_gate")  # σ of one number a token
-    clamp: Positive | None = field(default=None, name="shared_clamp")  # another one than the routed experts'
+    clamp: Positive | Literal["none"] | None = field(default=None, name="shared_clamp")  # if not the routed experts'
 
 
 class LatentExperts(Strict, frozen=True, kw_only=True):
@@ -135,6 +135,12 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     n_identity: Count = 0  # further experts that return their input, without weights
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
+
+    @property
+    def shared_clamp(self) -> float | None:
+        """The clamp of the shared experts: their own or the routed experts'."""
+        own = self.shared.clamp if self.shared is not None else None
+        return None if isinstance(own, str) else own or self.clamp
 
     @property
     def choice(self) -> Choice | None:

@@ -7,10 +7,23 @@ from gptcalc.architecture.norms import BareNorm
 class Streams(Strict, frozen=True, kw_only=True):
     """Hyper-connections (arXiv:2409.19606): n parallel residual streams. Weights that depend on the streams themselves
     join them before each sublayer, spread its output over them and mix them; Sinkhorn's iterations make the mixing
-    doubly stochastic. Before the final norm they are joined once more.
+    doubly stochastic. Before the final norm they are joined once more. Streams that are not mixed are independent
+    (Hy 4): each keeps what it has; what spreads the output is at least eps, too.
     """
 
     n: Few
     iterations: Times = 20
     eps: Positive = 1e-6
+    mixed: bool = True
+    magnitude: Positive = 2.0  # of what spreads an output
     norm: BareNorm  # of the streams as the weights see them
+
+    @property
+    def coefficients(self) -> int:
+        """How many numbers a sublayer's connection reads off the streams of one token."""
+        return (2 + self.n * self.mixed) * self.n
+
+    @property
+    def factors(self) -> int:
+        """How many learned factors they have."""
+        return 2 + self.mixed

@@ -26,6 +26,7 @@ class Indexer(Strict, frozen=True, kw_only=True):
     q_norm: Norm | None = None
     k_norm: Norm = Norm(kind="layernorm", eps=1e-6)
     ssmax: bool = False  # as in LatentAttention, with weights of its own
+    rotates: Literal["first", "last"] = "first"  # which of its channels turn
 
 
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     temperature: Temperature | None = None
     ssmax: bool = False  # queries times s·ln(position + 1) + b, learned for every head (Mistral Large 4)
     kv: KV | None = None
+    sinks: bool = False  # one learned logit a head takes its share of the softmax
+    raw_queries: bool = False  # queries and gate read the bottleneck normed and, beside it, as it was (A.X K2)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,8 +60,15 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
             check_rotation(name, self.rope, self.d_rope)
         if self.q_rank is None and "q_a" in self.bias:
             raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
+        if self.raw_queries and self.q_rank is None:
+            raise InputError(f"{name}.raw_queries: there is no bottleneck (q_rank)")
         if self.index is not None and (self.q_rank is None) == (self.index.q_norm is None):
             raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
+
+    @property
+    def d_qk(self) -> int:
+        """Channels of a query and of a key."""
+        return self.d_nope + self.d_rope
 
     @property
     def score_scale(self) -> float:

@@ -62,6 +62,12 @@ class Residual(Strict, frozen=True, kw_only=True):
         return self.gate is None and self.low_rank is None and self.factors is None
 
 
+class NormGate(Strict, frozen=True, kw_only=True):
+    """What a sublayer reads, times σ of itself by way of a bottleneck: n·σ(silu(n·A)·B) (A.X K2)."""
+
+    rank: Size
+
+
 class Sublayer(Strict, frozen=True, kw_only=True):
     """What every sublayer has: its section's name, its norm and where that stands, and its residual.
 
@@ -75,6 +81,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     stream_scale: float = 1.0  # of the normed stream, where the norm is the stream's
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()
+    norm_gate: NormGate | None = None  # of the norm in front
     tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
 
     def __post_init__(self) -> None:
@@ -83,6 +90,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.post_norm: norm_at is {self.norm_at!r}, so there is no norm behind")
         if self.norm_at == "stream" and (self.norm is None or not self.residual.is_sum):
             raise InputError(f"{self.section}.norm_at: 'stream' needs a norm and a residual that adds")
+        if self.norm_gate is not None and (self.norm is None or self.norm_at not in ("pre", "sandwich")):
+            raise InputError(f"{self.section}.norm_gate: needs a norm in front")
         if self.stream_scale != 1.0 and self.norm_at != "stream":
             raise InputError(f"{self.section}.stream_scale: norm_at is {self.norm_at!r}, not 'stream'")
         if self.residual.gate is not None and self.norm_at == "post":

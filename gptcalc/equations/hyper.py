@@ -17,8 +17,9 @@ from gptcalc.equations.symbols import Symbols
 def scope(s: Streams, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of the streams run over: λ and φ the streams, ψ all the coefficients, δ their scales."""
     n = symbols.index("n_streams", s.n, "streams")
-    coefficients = symbols.derived(f"2·{n.symbol}+{n.symbol}·{n.symbol}", (2 + s.n) * s.n, "coefficients")
-    return {"λ": n, "φ": n, "ψ": coefficients, "δ": symbols.derived("3", 3, "coefficients")}
+    each = f"2·{n.symbol}+{n.symbol}·{n.symbol}" if s.mixed else f"2·{n.symbol}"
+    coefficients = symbols.derived(each, s.coefficients, "coefficients")
+    return {"λ": n, "φ": n, "ψ": coefficients, "δ": symbols.derived(str(s.factors), s.factors, "coefficients")}
 
 
 def begin(lines: Lines) -> None:
@@ -32,16 +33,25 @@ def join(lines: Lines, s: Streams) -> None:
     here, n = "s_X[δ]·ξ[t,ψ] + b_X[ψ]", lines.scope["λ"].symbol
     marks: dict[str, Any] = {"s_X": "scale", "b_X": "base"}
     lines.pointwise(f"J_X[t,λ] = σ({here}) + {number(s.eps)}, δ = 0, ψ = λ", saved=2, **marks)
-    lines.pointwise(f"S_X[t,λ] = 2·σ({here}), δ = 1, ψ = {n} + λ", saved=2, **marks)
-    lines.pointwise(f"M_X[t,φ,λ] = softmax_λ({here}) + {number(s.eps)}, δ = 2, ψ = 2·{n} + {n}·φ + λ", **marks)
-    mixed = f"M_X[t,φ,λ] = sinkhorn_{{φ,λ}}(M_X[t,φ,λ], {s.iterations})"
-    lines.pointwise(mixed, saved=2, constants={"ε": s.eps})
+    floor = "" if s.mixed else f" + {number(s.eps)}"
+    lines.pointwise(f"S_X[t,λ] = {number(s.magnitude)}·σ({here}){floor}, δ = 1, ψ = {n} + λ", saved=2, **marks)
+    if s.mixed:
+        _mix(lines, s, here, marks)
     lines.sum("x[t,i] = Σ_λ J_X[t,λ]·X[t,λ,i]", saved=2)
 
 
-def spread(lines: Lines) -> None:
+def _mix(lines: Lines, s: Streams, here: str, marks: dict[str, Any]) -> None:
+    """What mixes the streams with each other."""
+    n = lines.scope["λ"].symbol
+    lines.pointwise(f"M_X[t,φ,λ] = softmax_λ({here}) + {number(s.eps)}, δ = 2, ψ = 2·{n} + {n}·φ + λ", **marks)
+    mixed = f"M_X[t,φ,λ] = sinkhorn_{{φ,λ}}(M_X[t,φ,λ], {s.iterations})"
+    lines.pointwise(mixed, saved=2, constants={"ε": s.eps})
+
+
+def spread(lines: Lines, s: Streams) -> None:
     """Δ[t,i], the sublayer's output, → X[t,λ,i]."""
-    lines.sum("X[t,λ,i] = Σ_φ M_X[t,φ,λ]·X[t,φ,i]")
+    if s.mixed:
+        lines.sum("X[t,λ,i] = Σ_φ M_X[t,φ,λ]·X[t,φ,i]")
     lines.pointwise("X[t,λ,i] = X[t,λ,i] + S_X[t,λ]·Δ[t,i]", saved=2)
 
 

@@ -36,6 +36,8 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     }
     if a.q_rank is not None:
         letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
+        if a.raw_queries:
+            letters["y"] = symbols.derived(f"2·{letters['m'].symbol}", 2 * a.q_rank, "channels")
     if a.index is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
@@ -59,7 +61,7 @@ def latent_attention(
         if a.index.shared:
             lines.read("J(t) = J_before(t)")
         else:
-            _indexer(lines, a.index, rotation)
+            _indexer(lines, a.index, rotation, a.index.d - a.d_rope if a.index.rotates == "last" else 0)
         pairs = Pairs(top_k=a.index.top_k)
     if form == "expanded" or cache == "expanded":
         _expand(lines, a, cache)
@@ -70,7 +72,7 @@ def latent_attention(
     else:
         _attend_absorbed(lines, a, pairs, dropout)
     if a.gate is not None:
-        gated(lines, a.gate, "t", "h", "w")
+        gated(lines, a.gate, "t", "h", "w", "c_B[t,y]" if a.raw_queries else "n[t,i]")
     bias = plus("b_O[i]", "out" in a.bias)
     lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
 
@@ -82,8 +84,14 @@ def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
     else:
         down = plus("b_DQ[m]", "q_a" in a.bias)
         lines.sum(f"c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]{down}", saved=2, W_DQ="q_a", b_DQ="q_a.bias")
+        if a.raw_queries:
+            lines.pointwise("c_R[t,m] = c_Q[t,m]")
         norm_line(lines, a.latent_norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
-        lines.sum(f"q[t,h,b] = Σ_m c_Q[t,m]·W_UQ[m,h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+        source, over = "c_Q[t,m]", "m"
+        if a.raw_queries:
+            source, over, rank = "c_B[t,y]", "y", lines.scope["m"].symbol
+            lines.pointwise(f"{source} = {{c_Q[t,y] if y < {rank}; c_R[t,y − {rank}] otherwise}}")
+        lines.sum(f"q[t,h,b] = Σ_{over} {source}·W_UQ[{over},h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     if a.q_scale != 1.0:
         lines.pointwise(f"q[t,h,b] = {signed(a.q_scale)}·q[t,h,b]")
     if a.temperature is not None:
@@ -146,8 +154,9 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
         _store_latent(lines, a)
 
 
-def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None) -> None:
-    """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to."""
+def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: int) -> None:
+    """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to.
+    Its channels turn from the `first` on."""
     if index.q_norm is None:
         lines.sum("q_I[t,j,ι] = Σ_m c_Q[t,m]·W_IQ[m,j,ι]", saved=2, W_IQ="index.q")
     else:
@@ -159,8 +168,8 @@ def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None) -> None:
     lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "index keys"))
     norm_line(lines, index.k_norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
     if rotation is not None:
-        rotation.turn(lines, "q_I[t,j,ι]", "ι", pairing=index.pairing)
-        rotation.turn(lines, "k_I[t,ι]", "ι", pairing=index.pairing)
+        rotation.turn(lines, "q_I[t,j,ι]", "ι", first=first, pairing=index.pairing)
+        rotation.turn(lines, "k_I[t,ι]", "ι", first=first, pairing=index.pairing)
     lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
     lines.sum("ω_I[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
     lines.sum("ζ[t,s,j] = Σ_ι q_I[t,j,ι]·K_I[s,ι]", Pairs())
@@ -173,7 +182,8 @@ def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> N
     width = a.d_nope + a.d_rope
     plain = a.score_scale == 1 / math.sqrt(width)
     z = f"z[t,s,h]/√{width}" if plain else f"{number(a.score_scale)}·z[t,s,h]"
-    lines.pointwise(f"α[t,s,h] = softmax_s({z})", pairs, 2, flash=LOG_SUM_EXP)
+    sinks = "; sink[h]" if a.sinks else ""
+    lines.pointwise(f"α[t,s,h] = softmax_s({z}{sinks})", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     if dropout:
         lines.pointwise("μ[t,s,h] = keep(t,s,h)", pairs, saved=1)
         lines.pointwise("α[t,s,h] = dropout(α[t,s,h], μ[t,s,h])", pairs, saved=2)

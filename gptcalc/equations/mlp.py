@@ -294,7 +294,7 @@ def _shared(lines: Lines, m: Experts, shared: SharedExperts) -> None:
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    activation = Activation(m.activation, shared.clamp or m.clamp, m.clamp_at)
+    activation = Activation(m.activation, m.shared_clamp, m.clamp_at)
     kept = m.sink is None
     _feed_forward(lines, "φ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
     if m.sink is not None:

@@ -46,8 +46,18 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
     """
     if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
+        if sublayer.norm_gate is not None:
+            _gate(lines.under("norm"))
     elif not given:
         lines.pointwise("n[t,i] = x[t,i]")
+
+
+def _gate(lines: Lines) -> None:
+    """What was normed, times its gate."""
+    lines.sum("ℓ_N[t,ṙ] = Σ_i n[t,i]·A_N[i,ṙ]", saved=2, A_N="norm.gate_a")
+    lines.pointwise("ℓ_N[t,ṙ] = silu(ℓ_N[t,ṙ])", saved=2)
+    lines.sum("G_N[t,i] = Σ_ṙ ℓ_N[t,ṙ]·B_N[ṙ,i]", saved=2, B_N="norm.gate_b")
+    lines.pointwise("n[t,i] = σ(G_N[t,i])·n[t,i]", saved=2)
 
 
 def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False) -> None:

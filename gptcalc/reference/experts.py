@@ -207,7 +207,7 @@ def _shared(m: Experts, shared: SharedExperts, x: Array, shares: Array | None, w
         d_ff=shared.d_ff,
         activation=m.activation,
         bias=bias,  # type: ignore[arg-type]
-        clamp=shared.clamp or m.clamp,
+        clamp=m.shared_clamp,
         clamp_at=m.clamp_at,
     )
     y = mlp(dense, x, w.at("shared"), step, shares)

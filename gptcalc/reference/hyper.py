@@ -26,19 +26,25 @@ class Connection:
 
     def __init__(self, s: Streams, streams: Array, w: Weights, step: Step) -> None:
         n = s.n
-        z = _coefficients(s, streams, (2 + n) * n, w, step)  # (B, T, 2n + n²)
-        scale, base = w("scale", 3), w("base", (2 + n) * n)
+        z = _coefficients(s, streams, s.coefficients, w, step)  # (B, T, 2n or 2n + n²)
+        scale, base = w("scale", s.factors), w("base", s.coefficients)
         join = sigmoid(z[..., :n] * scale[0] + base[:n]) + s.eps
-        self.spread = sigmoid(z[..., n : 2 * n] * scale[1] + base[n : 2 * n]) * 2.0  # (B, T, n)
-        mixing = (z[..., 2 * n :] * scale[2] + base[2 * n :]).reshape(*z.shape[:2], n, n)
-        self.mixing = doubly_stochastic(softmax(mixing) + s.eps, s)  # (B, T, from, to)
+        self.spread = sigmoid(z[..., n : 2 * n] * scale[1] + base[n : 2 * n]) * s.magnitude  # (B, T, n)
         self.streams = streams
         self.step = step
         self.joined = _joined(join, streams, step)
+        self.mixing: Array | None = None
+        if not s.mixed:
+            self.spread = self.spread + s.eps
+            return
+        mixing = (z[..., 2 * n :] * scale[2] + base[2 * n :]).reshape(*z.shape[:2], n, n)
+        self.mixing = doubly_stochastic(softmax(mixing) + s.eps, s)  # (B, T, from, to)
 
     def after(self, y: Array) -> Array:
         """The streams, mixed, and the sublayer's output y (B, T, d), spread over them."""
-        mixed = self.step.dot(self.mixing.swapaxes(-1, -2), self.streams, "values")  # (B, T, n, d)
+        mixed = self.streams
+        if self.mixing is not None:
+            mixed = self.step.dot(self.mixing.swapaxes(-1, -2), self.streams, "values")  # (B, T, n, d)
         return mixed + self.spread[..., None] * y[:, :, None]
 
 

@@ -25,7 +25,7 @@ from gptcalc.reference.tally import Array
 
 def latent_attention(a: LatentAttention, x: Array, w: Weights, step: Step) -> Array:
     """x (B, T, d) -> (B, T, d)."""
-    source, q_nope, q_rope = _queries(a, x, w, step)  # (B, T, q_rank or d), (B, T, n, m), (B, T, n, r)
+    source, read, q_nope, q_rope = _queries(a, x, w, step)  # (B, T, q_rank or d) twice, (B, T, n, m), (B, T, n, r)
     key = w.prefix.rstrip(".")
     absorbed = step.form == "absorbed" or (step.form == "auto" and step.new == 1)
     if step.form == "expanded":
@@ -40,28 +40,28 @@ def latent_attention(a: LatentAttention, x: Array, w: Weights, step: Step) -> Ar
     if absorbed:
         o = _absorbed(a, q_nope, q_rope, held, mask, w, step)
     else:
-        o = _expanded(q_nope, q_rope, _unfolded(a, held, w, step), mask, step)
+        o = _expanded(a, q_nope, q_rope, _unfolded(a, held, w, step), mask, w, step)
     if a.gate is not None:
-        o = gated(a.gate, o, x, w, step)  # (B, T, n, c)
+        o = gated(a.gate, o, read if a.raw_queries else x, w, step)  # (B, T, n, c)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)
     return step.linear(flat, w, "out", x.shape[-1], "out" in a.bias)
 
 
-def _queries(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[Array, Array, Array]:
-    """What the queries are made of (the normed bottleneck, else x), and their parts without and with rotation."""
-    name = "q"
+def _queries(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[Array, Array, Array, Array]:
+    """The normed bottleneck (else x), what the queries are made of, and their parts without and with rotation."""
+    name, read = "q", x
     if a.q_rank is not None:
         x = step.linear(x, w, "q_a", a.q_rank, "q_a" in a.bias)
-        x = normed(x, a.latent_norm, w.at("q_a_norm"))  # (B, T, q_rank)
-        name = "q_b"
-    q = step.linear(x, w, name, a.n_heads * (a.d_nope + a.d_rope), "q_b" in a.bias)
+        raw, x = x, normed(x, a.latent_norm, w.at("q_a_norm"))  # (B, T, q_rank)
+        name, read = "q_b", np.concatenate([x, raw], axis=-1) if a.raw_queries else x
+    q = step.linear(read, w, name, a.n_heads * (a.d_nope + a.d_rope), "q_b" in a.bias)
     q = q.reshape(*x.shape[:2], a.n_heads, a.d_nope + a.d_rope)
     q = q * (a.q_scale * a.score_scale)
     if a.temperature is not None:
         q = q * step.temperature(a.temperature)
     if a.ssmax:
         q = q * step.ssmax(w.at("ssmax"), a.n_heads)
-    return x, q[..., : a.d_nope], _rotated(a, q[..., a.d_nope :], step)
+    return x, read, q[..., : a.d_nope], _rotated(a, q[..., a.d_nope :], step)
 
 
 def _rotated(a: LatentAttention, x: Array, step: Step, pairing: str | None = None) -> Array:
@@ -127,11 +127,19 @@ def _unfolded(a: LatentAttention, held: dict[str, Array], w: Weights, step: Step
     return {"k": np.concatenate([k, shared], axis=-1), "v": v}
 
 
-def _expanded(q_nope: Array, q_rope: Array, held: dict[str, Array], mask: Array | None, step: Step) -> Array:
+def _expanded(
+    a: LatentAttention,
+    q_nope: Array,
+    q_rope: Array,
+    held: dict[str, Array],
+    mask: Array | None,
+    w: Weights,
+    step: Step,
+) -> Array:
     """(B, T, n, c), by ordinary attention of n heads."""
     q = np.concatenate([q_nope, q_rope], axis=-1).swapaxes(1, 2)  # (B, n, T, m + r)
     s = step.dot(q, held["k"].swapaxes(-1, -2), "scores")  # (B, n, T, S)
-    p = _probabilities(s, mask, step)
+    p = _probabilities(a, s, mask, w, step)
     return step.dot(p, held["v"], "values").swapaxes(1, 2)
 
 
@@ -152,17 +160,17 @@ def _absorbed(
     if a.d_rope:
         s += step.dot(q_rope, k_rope.swapaxes(-1, -2), "scores")
     # a bias of the keys adds the same to every score of a query, which the softmax does not see
-    p = _probabilities(s, mask, step)
+    p = _probabilities(a, s, mask, w, step)
     o = step.dot(step.dot(p, latent, "values"), _up(a, w, "v_b", a.d_v))  # (B, n, T, c)
     if "kv_b" in a.bias:
         o += _up_bias(a, w, "v_b", a.d_v)
     return o.swapaxes(1, 2)
 
 
-def _probabilities(s: Array, mask: Array | None, step: Step) -> Array:
+def _probabilities(a: LatentAttention, s: Array, mask: Array | None, w: Weights, step: Step) -> Array:
     if mask is not None:
         s += mask
-    p = softmax(s)
+    p = softmax(s, w("sinks", a.n_heads).reshape(a.n_heads, 1, 1) if a.sinks else None)
     if step.attention is not None:
         step.attention.append(p)
     return p
@@ -201,6 +209,13 @@ def _indexed(
     return held, allowed[:, None]  # (B, 1, T, S)
 
 
+def _index_rotated(a: LatentAttention, index: Indexer, x: Array, step: Step) -> Array:
+    """The indexer's queries or keys (B, T, heads, width) with their first or last d_rope channels turned."""
+    still = index.d - a.d_rope if index.rotates == "last" else 0
+    turned = _rotated(a, x[..., still:], step, index.pairing)
+    return np.concatenate([x[..., :still], turned], axis=-1) if still else turned
+
+
 def _choice(a: LatentAttention, index: Indexer, x: Array, source: Array, w: Weights, step: Step) -> Array:
     """The positions of the top_k keys by Σ over index heads of weight · relu(q · k): (B, T, k)."""
     w = w.at("index")
@@ -210,9 +225,9 @@ def _choice(a: LatentAttention, index: Indexer, x: Array, source: Array, w: Weig
     q = step.linear(source, w, "q", n * width).reshape(*x.shape[:2], n, width)
     if index.ssmax:
         q = q * step.ssmax(w.at("ssmax"), n)
-    q = _rotated(a, q, step, index.pairing) * (1 / math.sqrt(width))  # (B, T, n, width)
+    q = _index_rotated(a, index, q, step) * (1 / math.sqrt(width))  # (B, T, n, width)
     k = normed(step.linear(x, w, "k", width), index.k_norm, w.at("k_norm"))
-    k = _rotated(a, k[:, :, None, :], step, index.pairing)[:, :, 0]  # (B, T, width)
+    k = _index_rotated(a, index, k[:, :, None, :], step)[:, :, 0]  # (B, T, width)
     k = step.cache.append(w.prefix.rstrip("."), "k", k)  # (B, S, width)
     s = np.maximum(step.dot(q, k[:, None].swapaxes(-1, -2), "scores"), 0.0)  # (B, T, n, S)
     weight = step.linear(x, w, "weights", n)[:, :, None, :] * (1 / math.sqrt(n))  # (B, T, 1, n)

@@ -412,7 +412,11 @@ class BlockRun:
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
             return read
-        return normed(read, mixer.norm, w.at("norm"))
+        n = normed(read, mixer.norm, w.at("norm"))
+        if mixer.norm_gate is None:
+            return n
+        inner = activate("silu", self.step.linear(n, w, "norm.gate_a", mixer.norm_gate.rank))
+        return n * sigmoid(self.step.linear(inner, w, "norm.gate_b", n.shape[-1]))
 
 
 def multiplied(f: ResidualFactors, x: Array, y: Array, w: Weights) -> Array:

@@ -177,6 +177,9 @@ class _Shrinking:
             if low_rank is not None:
                 low_rank = replace(low_rank, rank=self.size("laurel.rank", low_rank.rank, least=3))
                 small = replace(small, residual=replace(small.residual, low_rank=low_rank))
+            if small.norm_gate is not None:
+                rank = self.size("norm_gate.rank", small.norm_gate.rank, least=3)
+                small = replace(small, norm_gate=replace(small.norm_gate, rank=rank))
             self.mixers[mixer] = small
         return self.mixers[mixer]
 

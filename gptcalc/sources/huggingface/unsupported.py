@@ -17,8 +17,6 @@ roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xlm
 UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(_RECURRENT.split(), "recurrent mixers are not supported yet"),
     **dict.fromkeys(_OTHERS.split(), "this encoder or encoder-decoder is not read yet"),
-    "axk2": "norms gated by a bottleneck are not supported yet",
-    "hy_v4": "hyper-connections are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
     "mllama_text_model": "cross-attention layers are not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
