@@ -37,6 +37,7 @@ class Reading(NamedTuple):
 
 def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
+    refuse(config.get("model_type"))
     values, place, around, notes = text_model(config)
     model_type, inferred = type_of(values)
     reader = READERS[model_type]
@@ -106,6 +107,12 @@ def assumed(fields: Fields) -> list[str]:
 # --- the text model, and its type -------------------------------------------------------------------------------------
 
 
+def refuse(model_type: Any) -> None:
+    """Types that are known and not read, whether they are the whole config's or its text model's."""
+    if isinstance(model_type, str) and model_type in UNSUPPORTED:
+        raise InputError(f"model_type {printable(model_type)!r}: {UNSUPPORTED[model_type]}", kind="unsupported")
+
+
 def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The model_type that decides the reader; without one, that of the class that the config names."""
     given = values.get("model_type")
@@ -116,9 +123,7 @@ def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
         return found, [f"model_type is missing; read as {found!r}, the type of {values['architectures'][0]}"]
     if not isinstance(given, str):
         raise InputError(f"model_type: expected a string, found {shown(given)}")
-    if given in UNSUPPORTED:
-        why = UNSUPPORTED[given]
-        raise InputError(f"model_type {printable(given)!r}: {why}", kind="unsupported")
+    refuse(given)
     if given not in READERS:
         raise InputError(f"model_type {printable(given)!r} is not known", did_you_mean(given, READERS), "unsupported")
     return given, []

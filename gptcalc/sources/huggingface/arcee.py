@@ -28,5 +28,6 @@ JAIS2 = ARCEE.but(document={"norm": layernorm()})
 READERS: dict[str, Reader] = {
     "arcee": ARCEE,
     "apertus": APERTUS,
+    "apertus1p5_text": APERTUS.but(only={"output_vocab_size": ()}),
     "jais2": JAIS2,
 }

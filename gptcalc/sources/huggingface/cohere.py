@@ -57,6 +57,42 @@ COHERE2 = COHERE.but(
     ),
 )
 
+
+def kind_rope(kind: str) -> Hole:
+    """The rotation of the layers of a kind that turn."""
+
+    def read(fields: Fields) -> Any:
+        return rope(pairing="adjacent", layer_type=kind).read(fields) if position(kind).read(fields) == "rope" else None
+
+    return Hole(read)
+
+
+def position(kind: str) -> Hole:
+    """Layers turn whose kind has rotary parameters."""
+
+    def read(fields: Fields) -> str:
+        own = fields.mapping("rope_parameters") or {}
+        nested = any(name in own for name in TYPES)
+        return "rope" if own.get(kind) or not nested else "none"
+
+    return Hole(read)
+
+
+COHERE_COMPASS = COHERE2.but(
+    document={
+        "layers": stack(listed("layer_types", TYPES, "attn"), "mlp", "|"),
+        "rope": None,
+        "attn": {"position": position(FULL), "rope": kind_rope(FULL)},
+        "local": {
+            "like": "attn",
+            "position": position(SLIDING),
+            "rope": kind_rope(SLIDING),
+            "window": size("sliding_window"),
+        },
+    },
+    irrelevant=("pooling",),
+)
+
 # --- with experts -----------------------------------------------------------------------------------------------------
 
 
@@ -122,4 +158,5 @@ READERS: dict[str, Reader] = {
     "cohere": COHERE,
     "cohere2": COHERE2,
     "cohere2_moe": COHERE2_MOE,
+    "cohere_compass_text": COHERE_COMPASS,
 }

@@ -70,6 +70,7 @@ EXAONE_MOE = ROUTED.but(
         "local": {"like": "attn", "position": "rope", "window": size("sliding_window")},
         "moe": {**SIGMOID, "n_shared": optional("num_shared_experts", least=0)},
     },
+    defaults={"first_k_dense_replace": 1},
     irrelevant=("sliding_window_pattern",),
 )
 

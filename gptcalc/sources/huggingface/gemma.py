@@ -317,5 +317,6 @@ READERS: dict[str, Reader] = {
     "gemma3_text": GEMMA3,
     "gemma3n_text": GEMMA3N,
     "gemma4_text": GEMMA4,
+    "gemma4_unified_text": GEMMA4,
     "vaultgemma": VAULTGEMMA,
 }

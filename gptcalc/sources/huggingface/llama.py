@@ -85,5 +85,6 @@ READERS: dict[str, Reader] = {
     "Yi": LLAMA.but(like="llama"),
     "llama": LLAMA,
     "cwm": CWM,
+    "emu3_text_model": LLAMA,
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),
 }

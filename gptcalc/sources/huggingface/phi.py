@@ -43,4 +43,5 @@ READERS: dict[str, Reader] = {
     "phimoe": PHIMOE,
     "phi": PHI,
     "phi3": PHI3,
+    "phi4_multimodal": PHI3.but(irrelevant=("original_max_position_embeddings",)),
 }

@@ -59,7 +59,7 @@ RECURRENT_GEMMA = LLAMA.but(
         "rglru": {"d_rnn": Hole(width), "n_heads": size("num_attention_heads"), "kernel": size("conv1d_width")},
         "n_kv_heads": optional("num_key_value_heads"),
     },
-    defaults={"partial_rotary_factor": 0.5, "num_key_value_heads": 1},
+    defaults={"partial_rotary_factor": 0.5},
     only={"attention_bias": False, "tie_word_embeddings": True},
     irrelevant=("w_init_variance_scale", "final_w_init_variance_scale", "lru_width", "embeddings_scale_by_sqrt_dim"),
     names={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _RECURRENT = """
-glm5_next_text hymba jet_nemotron plamo2 qwen4_exp rwkv rwkv5 rwkv6 rwkv7 zamba zamba2
+glm5_next_text hymba jet_nemotron plamo2 rwkv rwkv5 rwkv6 rwkv7 zamba zamba2
 """
 
 _OTHERS = """
@@ -17,7 +17,25 @@ roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xlm
 UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(_RECURRENT.split(), "recurrent mixers are not supported yet"),
     **dict.fromkeys(_OTHERS.split(), "this encoder or encoder-decoder is not read yet"),
+    "blt": "byte patches between smaller transformers are not supported yet",
+    "cpmant": "prompts in front of every text and positions by segment are not supported yet",
+    "dory": "a loop over layers on the unit sphere is not supported yet",
+    "dots3_note": "embeddings of n-grams are not supported yet",
+    "dots3_note_text": "embeddings of n-grams are not supported yet",
+    "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
+    "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
+    "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
+    "hrm_text": "loops over layers at two speeds are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
-    "mllama_text_model": "cross-attention layers are not supported yet",
+    "inkling2_text": "residuals by attention over blocks of layers are not supported yet",
+    "mllama": "cross-attention layers without an encoder are not supported yet",
+    "mllama_text_model": "cross-attention layers without an encoder are not supported yet",
+    "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
+    "musicgen": "parallel streams of audio codes are not supported yet",
+    "musicgen_melody": "parallel streams of audio codes are not supported yet",
+    "qwen4_exp": "embeddings of n-grams are not supported yet",
+    "qwen4_exp_text": "embeddings of n-grams are not supported yet",
+    "trocr": "a decoder that reads an image encoder's output is not read yet",
+    "xlnet": "attention of two streams is not supported yet",
     "zaya": "compressed convolutional attention is not supported yet",
 }
