@@ -155,6 +155,16 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
         "streams": {"n": 3, "mixed": False, "magnitude": 1.7, "eps": 0.01},
     },
+    "convolved heads": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 6, "n_layers": 3, "d_ff": 17,
+        "layers": "attn+moe alone+later one+mlp", "embedding": {"affine": True},
+        "attn": {"cca": {"kernel": 3, "head_kernel": 2}, "qk_norm": {"weight": False}, "rope": {"fraction": 0.67},
+                 "residual_factors": {"stream": True, "output": "channel", "bias": True}},
+        "alone": {"like": "attn", "n_kv_heads": 6, "window": 4}, "one": {"like": "attn", "n_kv_heads": 1},
+        "moe": {"n_experts": 4, "top_k": 2, "d_ff": 13, "n_identity": 1, "identity": "nothing", "normalize": False,
+                "selection_bias": True, "router_layers": {"d": 5}},
+        "later": {"like": "moe", "router_layers": {"d": 5, "carried": True}},
+    },
     "backward": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "rope": {"backward": True},
         "norm": {"weight": False}, "embedding": {"norm": True}, "softcap": 6.0,

@@ -81,6 +81,21 @@ class Differential(Strict, frozen=True, kw_only=True):
     norm: BareNorm
 
 
+class ConvolvedHeads(Strict, frozen=True, kw_only=True):
+    """Compressed convolutional attention (arXiv:2510.04476): queries and keys pass two causal convolutions, channel by
+    channel, then within each head; added to that is the mean of each query and its key, for keys the mean of those.
+    Half of the values' channels are made of the token before. Keys have one learned factor a head, before they turn.
+    """
+
+    kernel: Kernel
+    head_kernel: Kernel
+
+    @property
+    def before(self) -> int:
+        """How many tokens before its own a query depends on."""
+        return self.kernel + self.head_kernel - 2
+
+
 class DynamicMask(Strict, frozen=True, kw_only=True):
     """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
     than top_k those are seen where it is largest (Doge)."""
@@ -121,6 +136,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
+    cca: ConvolvedHeads | None = None
 
     @property
     def score_scale(self) -> float:
@@ -151,6 +167,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._check_index(self.index)
         if self.differential is not None:
             self._check_differential()
+        if self.cca is not None:
+            self._check_convolved()
         if self.dynamic_mask is not None:
             self._refuse("dynamic_mask", self._of_positions())
         if not self.causal:
@@ -170,6 +188,24 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             raise InputError(f"{self.section}.differential: n_kv_heads = {self.n_kv_heads} has no halves")
         others = {"gate": self.gate is not None, "out_norm": self.out_norm is not None, "sinks": self.scores.sinks}
         self._refuse("differential", {**others, **self._of_positions()})
+
+    def _check_convolved(self) -> None:
+        if self.n_kv_heads * self.d_v % 2:
+            raise InputError(f"{self.section}.cca: the values' channels have no halves")
+        others = {
+            "kv": self.kv is not None,
+            "kv_conv": self.kv_conv is not None,
+            "k_eq_v": self.k_eq_v,
+            "experts": self.experts is not None,
+            "q_rank": self.bottleneck is not None,
+            "source": self.source,
+            "bias": bool({"q", "k", "v"} & set(self.bias)),
+            "qk_norm.after_rope": self.qk_norm is not None and self.qk_norm.after_rope,
+            "clip": self.clip is not None,
+            "v_norm": self.v_norm is not None,
+            "value_scale": self.value_scale != 1.0,
+        }
+        self._refuse("cca", others)
 
     def _of_positions(self) -> dict[str, bool]:
         """What adds to the scores, or chooses keys, by itself."""

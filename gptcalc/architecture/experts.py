@@ -6,7 +6,7 @@ from msgspec import field
 
 from gptcalc.architecture.base import Count, Flat, Positive, Size, Strict
 from gptcalc.architecture.mlp import ActivationName, ClampAt
-from gptcalc.architecture.norms import BareNorm, Norm
+from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 from gptcalc.errors import InputError
 
@@ -41,12 +41,24 @@ class InputScales(Strict, frozen=True, kw_only=True):
     norm: BareNorm
 
 
+class RouterLayers(Strict, frozen=True, kw_only=True):
+    """A router of several layers: a projection to d channels, a norm, two layers with a GELU, the logits (ZAYA).
+
+    carried: what the projection makes has that of the router before added, times a learned factor a channel.
+    """
+
+    d: Size
+    norm: ModelNorm
+    carried: bool = False
+
+
 class RouterFields(Strict, frozen=True, kw_only=True):
     """What all routers have: how their logits are made, and what all weights are multiplied by."""
 
     logit_scale: float = field(default=1.0, name="router_logit_scale")
     softcap: Positive | None = field(default=None, name="router_softcap")
     scales: InputScales | None = field(default=None, name="router_scale")
+    layers: RouterLayers | None = field(default=None, name="router_layers")
     scale: float = field(default=1.0, name="route_scale")
     learned_scale: bool = field(default=False, name="learned_route_scale")  # one factor more
 
@@ -133,6 +145,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     clamp_at: ClampAt = "input"
     expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
     n_identity: Count = 0  # further experts that return their input, without weights
+    identity: Literal["input", "nothing"] = "input"  # or that return nothing
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
 

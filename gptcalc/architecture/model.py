@@ -100,6 +100,7 @@ class Embedding(Strict, frozen=True, kw_only=True):
     offset: Count = 0  # the row of position 0
     sinusoids: Sinusoids = "interleaved"
     types: Count = 0  # rows of the table of token types (segments)
+    affine: bool = False  # rows are moved and multiplied, channel by channel: f·(x + b)
     norm: Norm | None = None
     projected: Literal["token", "sum", "normed"] = "token"
     projection_bias: bool = False

@@ -158,6 +158,7 @@ class Builder:
             offset=keys.offset,
             sinusoids=keys.sinusoids,
             types=keys.types,
+            affine=keys.affine,
             norm=norm,
             projected=keys.projected,
             projection_bias=keys.projection_bias,

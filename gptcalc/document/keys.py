@@ -98,6 +98,7 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     norm: bool | Norm = False
     sinusoids: Sinusoids = "interleaved"
     types: Count = 0
+    affine: bool = False
     projected: Literal["token", "sum", "normed"] = "token"
     projection_bias: bool = False
 

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from gptcalc.architecture import Attention, BlockIndexer, Differential, DynamicMask, OutputGate, QKNorm, Temperature
-from gptcalc.equations import relative
+from gptcalc.equations import convolved, relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
@@ -43,6 +43,8 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "heads", "tp")
     if a.differential is not None:
         letters |= halves(letters)
+    if a.cca is not None:
+        letters |= convolved.scope(a, a.cca, letters, symbols)
     if a.dynamic_mask is not None:
         letters["ν"] = letters["g" if a.n_kv_heads not in (1, a.n_heads) else "h"]
         if a.n_kv_heads == 1:
@@ -83,6 +85,8 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
     pairs = None if a.source else Pairs(a.window, a.chunk, both=not a.causal)
     if rotation is not None:
         rotation.frequencies(lines)
+    if a.cca is not None:
+        convolved.mixed_heads(lines, a, a.cca, *head_indices(a))
     _queries(lines, a, rotation)
     if a.kv is None:
         _keys_and_values(lines, a, rotation, pairs)
@@ -130,6 +134,8 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         norm_line(lines, a.bottleneck.norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
         bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
         lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+    elif a.cca is not None:
+        pass  # made with the keys
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
         lines.sum("ρ[t,η] = Σ_i n[t,i]·W_R[i,η]", saved=2, W_R=Mark("router", "router"))
@@ -181,6 +187,10 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     _, kv = head_indices(a)
     at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", "i", "n[t,i]", None)
     k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
+    if a.cca is not None:
+        _position_and_norm(lines, a, rotation, "k", k, kv)
+        _store(lines, a, pairs)
+        return
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
     text = f"k[{k}] = Σ_{i} {n}·W_K[{_ix(i, kv, 'a')}]{bias}"
     lines.sum(text, once, saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
@@ -201,6 +211,12 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
     _position_and_norm(lines, a, rotation, "k", k, kv)
+    _store(lines, a, pairs)
+
+
+def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
+    """What the cache keeps of keys and values."""
+    _, kv = head_indices(a)
     if a.causal or a.source:
         s, kept = _looked_on(a)[0], pairs if pairs is not None else OfSource()
         lines.store(f"K[{_ix(s, kv, 'a')}] = k[{_ix(s, kv, 'a')}]", "keys", kept)
@@ -245,6 +261,8 @@ def _position_and_norm(
     norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
     if norm is not None and not norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
+    if name == "k" and a.cca is not None:
+        lines.pointwise(f"{whole} = f_K[{heads}]·{whole}", saved=2, f_K="k_factor")
     if a.clip is not None:
         _clip(lines, whole, a.clip)
     if rotation is not None:

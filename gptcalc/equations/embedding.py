@@ -41,6 +41,9 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     if late and e.projected == "sum":
         project(lines, e, kept)
         x, i = "x[t,i]", "i"
+    if e.affine:
+        text = f"{x} = f_E[{i}]·({x} + b_A[{i}])"
+        lines.pointwise(text, saved=whole, component="other", f_E="factor", b_A="offset")
     if e.norm is not None:
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept if i == "i" else 2)
     if late and e.projected == "normed":

@@ -11,6 +11,7 @@ from gptcalc.architecture import (
     Hash,
     Mlp,
     Norm,
+    RouterLayers,
     SharedExperts,
     Sigmoid,
     Softmax,
@@ -52,6 +53,8 @@ def experts_scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
         n_shared = symbols.index("n_shared", m.sink.n, "experts", name)
         letters["ψ"] = letters["η"]
         letters["η"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.sink.n, "choices")
+    if m.router.layers is not None:
+        letters["ṗ"] = letters["ṡ"] = symbols.index("d_router", m.router.layers.d, "channels", name)
     if m.latent is not None:
         letters["l"] = symbols.index("d_latent", m.latent.d, "channels", name)
     if m.groups is not None:
@@ -174,7 +177,7 @@ def experts(lines: Lines, m: Experts) -> None:
     _expert_layers(lines, m, source, width, chosen)
     if m.latent is not None:
         lines.sum("y[t,i] = Σ_l y_L[t,l]·W_Y[l,i]", W_Y="latent_up")
-    if m.n_identity:
+    if m.n_identity and m.identity == "input":
         identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
         lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
     if m.out_bias:
@@ -192,8 +195,13 @@ def _router(lines: Lines, m: Experts) -> None:
         norm_line(lines.under(router), scales.norm, "n_R[t,i]", "x[t,i]", "i", "router_norm", name="_R")
         lines.pointwise("n_R[t,i] = n_R[t,i]·s_R[i]/√d", None, 2, router, s_R="router_scale")
         source = "n_R[t,i]"
+    if m.router.layers is not None:
+        source = _router_layers(lines, m.router.layers, source)
     bias = plus("b_R[η]", "router" in m.bias)
-    lines.sum(f"ρ[t,η] = Σ_i {source}·W_R[i,η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
+    i = source[source.rindex(",") + 1 : -1]
+    lines.sum(
+        f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias"
+    )
     if m.router.logit_scale != 1.0:
         lines.pointwise(f"ρ[t,η] = {signed(m.router.logit_scale)}·ρ[t,η]", component=router)
     if m.router.softcap is not None:
@@ -209,6 +217,22 @@ SCORES = {
     "sigmoid": "σ(ρ[t,η])",
     "sqrtsoftplus": "√softplus(ρ[t,η])",
 }
+
+
+def _router_layers(lines: Lines, layers: RouterLayers, source: str) -> str:
+    """What the logits are made of, through the router's own layers."""
+    router = "router"
+    lines.sum(
+        f"ρ_D[t,ṗ] = Σ_i {source}·W_RD[i,ṗ] + b_RD[ṗ]", None, 2, router, W_RD="router_down", b_RD="router_down.bias"
+    )
+    carried = " + f_R[ṗ]·h_R_before[t,ṗ]" * layers.carried
+    lines.pointwise(f"h_R[t,ṗ] = ρ_D[t,ṗ]{carried}", None, 2, router, f_R="router_carried")
+    norm_line(lines.under(router), layers.norm, "n_H[t,ṗ]", "h_R[t,ṗ]", "ṗ", "router_norm", name="_H2", saved=2)
+    for n in "12":
+        marks: dict[str, Any] = {f"W_R{n}": f"router_{n}", f"b_R{n}": f"router_{n}.bias"}
+        lines.sum(f"a_R[t,ṡ] = Σ_ṗ n_H[t,ṗ]·W_R{n}[ṗ,ṡ] + b_R{n}[ṡ]", None, 2, router, **marks)
+        lines.pointwise("n_H[t,ṗ] = gelu(a_R[t,ṗ])", None, 2, router)
+    return "n_H[t,ṗ]"
 
 
 def _choose(lines: Lines, m: Experts) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from gptcalc.architecture import Attention, BlockIndexer, OutNorm, OutputGate, QKNorm, RelativeBias
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved
+from gptcalc.reference.convolved import delayed_values, mixed_heads
 from gptcalc.reference.differential import difference, dynamic_bias
 from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
@@ -27,8 +28,13 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     d = x.shape[-1]
     if a.experts is not None:
         return attention_experts(a, x, w, step)
-    q = _queries(a, x, w, step)  # (B, T, n_heads, h)
-    k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
+    if a.cca is None:
+        q = _queries(a, x, w, step)  # (B, T, n_heads, h)
+        k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
+    else:
+        q, new_k = mixed_heads(a, a.cca, x, w, step)
+        values = delayed_values(a, x, w, step).swapaxes(1, 2)
+        k, v = _with_past(a, _factored_keys(a, new_k, w, step), values, step, w)
     q = _prepared(a, q, w, step)
     allowed = _biases(a, q, k, x, w, step)
     if a.dynamic_mask is not None:
@@ -70,10 +76,20 @@ def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Arr
     if a.kv is not None:
         held = step.shared[a.kv.from_]
     else:
-        k, v = new_keys_and_values(a, x, w, step)
-        key = step.place.rstrip(".")
-        held = {"k": step.cache.append(key, "k", k), "v": step.cache.append(key, "v", v)}
-        step.cache.keep(key, step.reach(a.window, a.chunk))
+        return _with_past(a, *new_keys_and_values(a, x, w, step), step, w)
+    return _seen(a, held, step, w)
+
+
+def _with_past(a: Attention, k: Array, v: Array, step: Step, w: Weights) -> tuple[Array, Array]:
+    """The new tokens' keys and values, behind those that the cache holds."""
+    key = step.place.rstrip(".")
+    held = {"k": step.cache.append(key, "k", k), "v": step.cache.append(key, "v", v)}
+    step.cache.keep(key, step.reach(a.window, a.chunk))
+    return _seen(a, held, step, w)
+
+
+def _seen(a: Attention, held: dict[str, Array], step: Step, w: Weights) -> tuple[Array, Array]:
+    """What some new token may see of the keys and values held."""
     step.shared[a.section] = held
     n = step.needed(a.window, a.chunk)
     k, v = held["k"], held["v"]
@@ -111,6 +127,14 @@ def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple
     if a.value_scale != 1.0:
         v = v * a.value_scale
     return k.swapaxes(1, 2), v.swapaxes(1, 2)
+
+
+def _factored_keys(a: Attention, k: Array, w: Weights, step: Step) -> Array:
+    """New keys (B, T, g, h) normed, times their heads' factors, and rotated: (B, g, T, h)."""
+    if a.qk_norm is not None:
+        k = _heads_normed(a.qk_norm, k, w.at("k_norm"))
+    k = k * w("k_factor", a.n_kv_heads).reshape(a.n_kv_heads, 1)
+    return _normed_and_rotated(a, k, None, w, step).swapaxes(1, 2)
 
 
 def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:

@@ -31,6 +31,8 @@ def embedded(e: Embedding, table: Array, d: int, w: Weights, step: Step) -> Arra
         x = x + row
     if narrow and e.projected == "sum":
         x = step.linear(x, w, "projection", d, e.projection_bias)
+    if e.affine:
+        x = (x + w("offset", x.shape[-1])) * w("factor", x.shape[-1])
     if e.norm is not None:
         x = normed(x, e.norm, w.at("norm"))
     if narrow and e.projected == "normed":

@@ -17,6 +17,7 @@ from gptcalc.architecture import (
     Experts,
     Hash,
     Mlp,
+    RouterLayers,
     SharedExperts,
     Sigmoid,
     Softmax,
@@ -25,7 +26,7 @@ from gptcalc.architecture import (
     TopkSigmoid,
     TopkSoftmax,
 )
-from gptcalc.reference.activations import sigmoid, softcapped, softplus
+from gptcalc.reference.activations import activate, sigmoid, softcapped, softplus
 from gptcalc.reference.mlp import combined, mlp
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.step import Step
@@ -65,6 +66,8 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
     if router.scales is not None:
         x = normed(stream, router.scales.norm, w.at("router_norm"))
         x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
+    if router.layers is not None:
+        x = _router_layers(router.layers, x, w, step)
     logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
     if router.logit_scale != 1.0:
         logits = logits * router.logit_scale
@@ -91,6 +94,19 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
     if router.learned_scale:
         weight = weight * w("route_scale", 1)
     return index, weight * router.scale
+
+
+def _router_layers(layers: RouterLayers, x: Array, w: Weights, step: Step) -> Array:
+    """What the logits are made of, through the router's own layers: (B, T, layers.d)."""
+    h = step.linear(x, w, "router_down", layers.d, True)
+    if layers.carried:
+        assert step.router is not None, "the first router of a model has none before it"
+        h = h + step.router * w("router_carried", layers.d)
+    step.router = h
+    h = normed(h, layers.norm, w.at("router_norm"))
+    for name in ("router_1", "router_2"):
+        h = activate("gelu", step.linear(h, w, name, layers.d, True))
+    return h
 
 
 def route_softmax_of_top(logits: Array, top_k: int) -> tuple[Array, Array]:
@@ -191,7 +207,8 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
     if m.expert_norm is not None:
         y = normed(y, m.expert_norm, w.at("expert_norm"))
     if m.n_identity:
-        y = np.where((index >= m.n_experts)[..., None], x[:, :, None, :], y)
+        other = x[:, :, None, :] if m.identity == "input" else x[:, :, None, :] * 0.0
+        y = np.where((index >= m.n_experts)[..., None], other, y)
     if m.weight_at == "output":
         y = y * weight[..., None]
     total: Array = y.sum(axis=2)

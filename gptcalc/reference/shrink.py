@@ -378,6 +378,9 @@ class _Shrinking:
             groups = replace(groups, n=n, top_k=n if groups.top_k == groups.n else min(groups.top_k, n - 1))
         if not isinstance(router, SparseMixer) and isinstance(router.choice, Best):
             router = replace(router, choice=replace(router.choice, groups=groups))
+        if router.layers is not None:
+            layers = replace(router.layers, d=self.size("router.d", router.layers.d, least=3))
+            router = replace(router, layers=layers)
         n_groups = groups.n if groups is not None else 1
         shared, latent = m.shared, m.latent
         if shared is not None:

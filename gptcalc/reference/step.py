@@ -49,6 +49,7 @@ class Step:
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
+        self.router: Array | None = None  # what the last router of several layers began with
         self.choice: Array | None = None  # the last indexer's choice of keys
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}

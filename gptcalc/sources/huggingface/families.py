@@ -96,6 +96,7 @@ FAMILIES = {
     "t5": "t5 mt5 umt5 switch_transformers",
     "t5gemma": "t5gemma",
     "youtu": "youtu",
+    "zaya": "zaya",
 }
 
 _HOMES = {model_type: family for family, types in FAMILIES.items() for model_type in types.split()}

@@ -102,7 +102,8 @@ MATRICES = frozenset({
     "head", "projection", "latent_down", "latent_up", "weights",
     "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
-    "gate_b", "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
+    "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
+    "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
     "dense", "labels", "position_k", "position_q",
 })  # fmt: skip
 

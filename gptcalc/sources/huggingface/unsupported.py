@@ -37,5 +37,4 @@ UNSUPPORTED: dict[str, str] = {
     "qwen4_exp_text": "embeddings of n-grams are not supported yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
     "xlnet": "attention of two streams is not supported yet",
-    "zaya": "compressed convolutional attention is not supported yet",
 }

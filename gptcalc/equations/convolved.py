@@ -1,0 +1,73 @@
+"""Compressed convolutional attention (arXiv:2510.04476): queries and keys through convolutions, values with a delay.
+
+ȟ counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ν the channels of
+one half of all values.
+"""
+
+from __future__ import annotations
+
+from gptcalc.architecture import Attention, ConvolvedHeads
+from gptcalc.equations.conditions import Constant
+from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.symbols import Symbols
+
+
+def scope(a: Attention, cca: ConvolvedHeads, letters: dict[str, Index], symbols: Symbols) -> dict[str, Index]:
+    """What the further letters run over."""
+    heads, name = letters["h"].symbol, a.section
+    both = symbols.derived(f"{heads}+{a.n_kv_heads}", a.n_heads + a.n_kv_heads, "heads", "tp")
+    half = a.n_kv_heads * a.d_v // 2
+    return {
+        "ȟ": both,
+        "ǎ": letters["a"],
+        "κ": symbols.index("kernel", cca.kernel, "taps", name),
+        "ǩ": symbols.index("head_kernel", cca.head_kernel, "taps", name),
+        "ϰ": symbols.derived(str(cca.before), cca.before, "taps"),
+        "ς": symbols.derived("1", 1, "taps"),
+        "ν": symbols.derived(f"{a.n_kv_heads}·{letters['w'].symbol}/2", half, "channels", "tp"),
+    }
+
+
+def mixed_heads(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str) -> None:
+    """n[t,i] → q, k and v, before they are normed."""
+    query, key = f"[t,{q},a]", f"[t,{kv},a]" if kv else "[t,a]"
+    lines.sum(f"q{query} = Σ_i n[t,i]·W_Q[i,{q},a]", saved=2, W_Q="q")
+    lines.sum(f"k{key} = Σ_i n[t,i]·W_K[i,{key[3:-1]}]", saved=2, W_K=Mark("k", "keys"))
+    _convolve(lines, a, cca, q, kv)
+    r = a.n_heads // a.n_kv_heads
+    lines.pointwise(f"q_M{query} = (q{query} + k{key})/2")
+    shared = {"h": "h", "g": "r", "": "h"}[kv]  # the queries of one key
+    mean = f"q_M{query}" if shared == kv else f"mean_{shared}(q_M{query})"
+    place = {"h": "h", "g": f"{r}·g + r", "": "h"}[kv]
+    at = {"h": f"{a.n_heads} + h", "g": f"{a.n_heads} + g", "": str(a.n_heads)}[kv]
+    lines.pointwise(f"k{key} = u_H[t,{at},a] + {mean}", saved=2)
+    lines.pointwise(f"q{query} = u_H[t,{place},a] + q_M{query}", saved=2)
+    _values(lines, a, kv)
+
+
+def _convolve(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str) -> None:
+    """u_H[t,ȟ,a]: queries and keys, convolved channel by channel and then within each head."""
+    r = a.n_heads // a.n_kv_heads
+    heads = f"⌊ȟ/{r}⌋,ȟ − {r}·⌊ȟ/{r}⌋" if q == "g,r" else "ȟ"
+    keys = f"k[t,ȟ − {a.n_heads},a]" if kv else "k[t,a]"
+    lines.pointwise(f"u[t,ȟ,a] = {{q[t,{heads},a] if ȟ < {a.n_heads}; {keys} otherwise}}")
+    first, second = cca.kernel - 1, cca.head_kernel - 1
+    lines.pointwise(f"u_C[t,κ,ȟ,a] = u[t − {first} + κ,ȟ,a]", saved=2)
+    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a] + b_Cu[ȟ,a]", saved=2, W_Cu="u_conv", b_Cu="u_conv.bias")
+    before = f"t − {second} + ǩ"
+    lines.pointwise(
+        f"u_D[t,ǩ,ȟ,ǎ] = {{û[{before},ȟ,ǎ] if {before} ≥ 0; b_Cu[ȟ,ǎ] otherwise}}", saved=2, b_Cu="u_conv.bias"
+    )
+    lines.sum("u_H[t,ȟ,a] = Σ_{ǎ,ǩ} u_D[t,ǩ,ȟ,ǎ]·W_Hu[ȟ,ǎ,ǩ,a] + b_Hu[ȟ,a]", W_Hu="head_conv", b_Hu="head_conv.bias")
+    lines.store(f"R_u[ϰ,ȟ,a] = u[S − {cca.before} + ϰ,ȟ,a]", "convolution", Constant())
+
+
+def _values(lines: Lines, a: Attention, kv: str) -> None:
+    """v: the first half of all channels of this token, the second of the one before."""
+    half = a.n_kv_heads * a.d_v // 2
+    value, channel = (f"[t,{kv},w]", f"{a.d_v}·{kv} + w") if kv else ("[t,w]", "w")
+    lines.sum("v_N[t,ν] = Σ_i n[t,i]·W_VN[i,ν]", saved=2, W_VN=Mark("v", "values"))
+    lines.sum("v_B[t,ν] = Σ_i n[t,i]·W_VB[i,ν]", saved=2, W_VB=Mark("v_before", "values"))
+    lines.store("R_v[ς,ν] = v_B[S − 1 + ς,ν]", "convolution", Constant())
+    delayed = f"v_B[t − 1,{channel} − {half}]"
+    lines.pointwise(f"v{value} = {{v_N[t,{channel}] if {channel} < {half}; {delayed} if t > 0; 0 otherwise}}", saved=2)
