@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from gptcalc.sources.huggingface.deepseek import LATENT, index
 from gptcalc.sources.huggingface.experts import SIGMOID, SPARSE
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.glm import GLM_MOE_DSA
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import Fields, Hole, Reader, number, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, rmsnorm, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
 
