@@ -10,7 +10,14 @@ ARCEE = LLAMA.but(document={"mlp": activation("hidden_act", gated=False)})
 
 APERTUS = ARCEE.but(
     document={"attn": {"qk_norm": "head"}},
-    defaults={"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}},
+    defaults={
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 12e6,
+            "factor": 8.0,
+            "original_max_position_embeddings": 8192,
+        }
+    },
     only={"qk_norm": True, "post_norm": False},
     names=in_layers(
         PREFIX,

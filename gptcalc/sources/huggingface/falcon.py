@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, optional, size, when
 from gptcalc.sources.huggingface.rope import rope
@@ -22,6 +23,8 @@ def falcon_kv_heads(fields: Fields) -> int | None:
 def falcon_scale(fields: Fields) -> float:
     """Linear biases are added to the scores before those are scaled."""
     width = fields.needed("hidden_size", "n_embed") // fields.needed("num_attention_heads", "n_head")
+    if width < 1:
+        raise InputError(f"{fields.within}hidden_size has no channel for each of num_attention_heads heads")
     return 1 / math.sqrt(width)
 
 

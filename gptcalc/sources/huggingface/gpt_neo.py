@@ -107,7 +107,7 @@ GPT_NEOX = Reader(
         "d_ff": size("intermediate_size"),
         "layers": when("use_parallel_residual", "n*attn|mlp", "n*attn+mlp"),
         "tying": flag("tie_word_embeddings"),
-        "rope": rope(("rotary_emb_base", "rope_theta"), fraction=("rotary_pct", "partial_rotary_factor")),
+        "rope": rope("rotary_emb_base", fraction=("rotary_pct", "partial_rotary_factor")),
         "norm": layernorm(),
         "parallel_norm": "separate",
         "mlp": activation("hidden_act", gated=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.reader import Reader, activation, size
+from gptcalc.sources.huggingface.reader import Reader, activation, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Held, fused, in_layers
 
 _jetmoe_experts = {"n_experts": size("num_local_experts"), "top_k": size("num_experts_per_tok")}
@@ -15,6 +15,8 @@ JETMOE = LLAMA.but(
         "d_head": size("kv_channels", "head_dim"),
         "layers": "n*attn+moe",
         "mlp": activation("activation_function", gated=True),
+        "norm": rmsnorm(1e-6),  # of layers: whatever rms_norm_eps says, which the final norm reads alone
+        "final_norm": rmsnorm(),
         "bias": None,
         "attn": {"experts": _jetmoe_experts, "bias": ["out"]},
         "moe": {**_jetmoe_experts, "router": "topk_softmax", "out_bias": True},

@@ -35,7 +35,7 @@ LAGUNA = LLAMA.but(
         "attn": {
             "qk_norm": "head",
             "n_heads": heads_of_kind(FULL),
-            "gate": choice("gating", **{"true": "head", "per-head": "head", "per-element": "full", "false": None}),
+            "gate": choice("gating", **{"true": "head", "per-head": "head", "per-element": "full", "false": "full"}),
             "gate_function": "softplus",
         },
         "local": {

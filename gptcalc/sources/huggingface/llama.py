@@ -78,7 +78,14 @@ CWM = LLAMA.but(
         ),
         "local": {"like": "attn", "window": size("sliding_window")},
     },
-    defaults={"rope_parameters": {"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192}},
+    defaults={
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 1e6,
+            "factor": 16.0,
+            "original_max_position_embeddings": 8192,
+        }
+    },
 )
 
 READERS: dict[str, Reader] = {

@@ -25,6 +25,13 @@ def sparse_layers(fields: Fields, n: int) -> Sequence[str]:
     return ["moe" if experts and i not in dense and (i + 1) % step == 0 else "mlp" for i in range(n)]
 
 
+def alternating_below(fields: Fields, n: int) -> Sequence[str]:
+    """A window, where the config switches it on, in every second of the first max_window_layers layers."""
+    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
+    end = fields.size("max_window_layers", least=0) or 0
+    return ["local" if local and i % 2 == 0 and i < end else "attn" for i in range(n)]
+
+
 QWEN2 = LLAMA.but(
     document={
         "layers": stack(MIXERS, "mlp"),
@@ -64,7 +71,7 @@ QWEN3_MOE = QWEN3.but(
 
 QWEN2_MOE = QWEN2.but(
     document={
-        "layers": stack(MIXERS, sparse_layers),
+        "layers": stack(listed("layer_types", TYPES, alternating_below), sparse_layers),
         "bias": when("qkv_bias", "qkv"),
         "moe": {**_sparse, "n_shared": 1, "d_shared": size("shared_expert_intermediate_size"), "shared_gate": True},
     },

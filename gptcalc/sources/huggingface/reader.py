@@ -286,7 +286,7 @@ class Reader:
         nested = {key: value for key, value in self.document.items() if isinstance(value, Mapping)}
         sections = {key: value for key, value in nested.items() if key in KINDS or "like" in value}
         mtp = fill(self.document.get("mtp"), fields)
-        block = mtp.get("block", "") if isinstance(mtp, Mapping) else ""
+        block = mtp.get("block", "") if isinstance(mtp, Mapping) and mtp.get("n") != 0 else ""
         layers = fill(self.document.get("layers", self.document.get(SEARCHED, DEFAULT_LAYERS)), fields)
         used = set(WORD.findall(f"{layers} {block}"))
         while True:

@@ -19,6 +19,9 @@ Number: TypeAlias = str | tuple[str, ...] | Hole | float
 
 THETA = 10000  # where neither the config nor the class says otherwise
 
+#: kinds that rescale nothing; some classes turn all channels then, whatever share the config says
+PLAIN = (None, "default", "mrope")
+
 #: what the scaling objects of configs say beside a scaling: read elsewhere, or of no consequence
 BESIDE = frozenset({
     "type", "rope_type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved",
@@ -51,11 +54,19 @@ def rope(
             return None
         base = theta.read(fields) if isinstance(theta, Hole) else None
         if base is None:
-            base = own.get("rope_theta", number_of("rope_theta" if isinstance(theta, Hole) else theta, fields))
+            source: Number = "rope_theta" if isinstance(theta, Hole) else theta
+            if isinstance(source, (int, float)) and fields.present("rope_theta") and own:
+                source = "rope_theta"  # what a class assumes gives way inside a mapping
+            base = own.get("rope_theta", number_of(source, fields))
+            fields.get("rope_theta")
         flat = fields.values.get("rope_theta") if layer_type == FULL and not isinstance(theta, Hole) else None
         if flat is not None and base != flat:
             fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
         part = None if fraction is None else own.get("partial_rotary_factor", number_of(fraction, fields))
+        if isinstance(fraction, float) and own and "partial_rotary_factor" not in own and fields.known is not None:
+            part = 1.0
+        if fields.known is not None and not fields.known.partial and own.get("rope_type", own.get("type")) in PLAIN:
+            part = None
         turning = fields.size(channels, least=0) if channels else None
         return {
             "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
@@ -83,7 +94,7 @@ def parameters(fields: Fields, layer_type: str, scaled: bool = True) -> Mapping[
     both = fields.mapping("rope_scaling"), fields.mapping("rope_parameters")
     own = both[0] if both[0] is not None else both[1]
     if own is None:
-        return {}
+        own = fields.defaults.get("rope_parameters") or {}
     if any(key in KINDS_OF_LAYER for key in own):
         if layer_type not in own:
             raise InputError(f"{fields.within}{name} has no entry for {layer_type}")
@@ -208,13 +219,17 @@ def _llama3(terms: _Terms) -> dict[str, Any]:
 
 
 def _longrope(terms: _Terms) -> dict[str, Any]:
+    """Phi-3.5-MoE writes the factor of attention itself, for both lengths."""
+    short, long = terms.number("short_mscale"), terms.number("long_mscale")
+    if short != long:
+        raise terms.fields.unsupported("rope_scaling.long_mscale", "other than short_mscale is not understood")
     return {
         "kind": "longrope",
         "short": terms.numbers("short_factor"),
         "long": terms.numbers("long_factor"),
         "original": terms.original(),
         "factor": terms.factor(),
-        "attention_factor": terms.number("attention_factor"),
+        "attention_factor": terms.number("attention_factor") or short,
     }
 
 

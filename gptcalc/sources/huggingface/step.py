@@ -104,6 +104,7 @@ STEP3P5 = LLAMA.but(
             "route_scale": number("moe_router_scaling_factor"),
             "router": "sigmoid",
             "selection_bias": True,
+            "bias": when("mlp_bias", ["shared"]),
         },
         "clamped": {
             "like": "moe",

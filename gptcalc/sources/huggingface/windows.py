@@ -31,8 +31,9 @@ WINDOWS_IN_PLACES = {
 
 
 def upper_layers(fields: Fields, n: int) -> Sequence[str]:
-    """A window, where the config switches it on, in the layers from max_window_layers on."""
-    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
+    """A window, where the config switches it on or its class has no switch, in the layers from max_window_layers on."""
+    on = fields.flag("use_sliding_window") or not fields.reads("use_sliding_window")
+    local = on and fields.size("sliding_window") is not None
     start = fields.size("max_window_layers", least=0)
     return ["local" if local and start is not None and i >= start else "attn" for i in range(n)]
 

@@ -97,9 +97,10 @@ def merged(
         kind = text_type(holder.get("model_type") or config.get("model_type"), path[-1])
         if kind is not None:
             values["model_type"] = kind
-    elif path[-1] == "text_config" and values["model_type"] not in READERS:
-        kind = part_of(holder.get("model_type"), path[-1])
-        if kind is not None and values["model_type"] == holder.get("model_type"):
+    elif values["model_type"] not in READERS:  # a type that the larger class doesn't look at
+        outers = (holder.get("model_type"), config.get("model_type"))
+        kind = next((kind for kind in (part_of(outer, path[-1]) for outer in outers) if kind is not None), None)
+        if kind is not None and class_of(values["model_type"]) is None:
             values["model_type"] = kind
     for name in ("num_labels", "id2label"):
         if values.get(name) is None and name in config:

@@ -1,0 +1,142 @@
+"""What transformers 5.24's classes make of fields: small configs on which readers and classes once differed.
+
+Totals were counted on the classes themselves; windows and rotations are those of their code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.params import params
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface import read
+
+SMALL = {
+    "vocab_size": 97,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 128,
+}
+ROUTED = {
+    **SMALL,
+    "moe_intermediate_size": 24,
+    "n_routed_experts": 6,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+}
+
+
+def arch(config: dict[str, Any]) -> Architecture:
+    return build(read(config).document)
+
+
+def total(config: dict[str, Any]) -> int:
+    return params(arch(config)).total
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model_type": "cwm", **SMALL, "attention_bias": True}, 135_872),
+        ({"model_type": "ministral", **SMALL, "mlp_bias": True}, 135_872),
+        ({"model_type": "phi3", **SMALL, "mlp_bias": True}, 135_872),
+        ({"model_type": "exaone4", **SMALL, "mlp_bias": True}, 136_000),
+        ({"model_type": "glm4_moe", **ROUTED}, 178_514),
+        ({"model_type": "sarvam_moe", **ROUTED, "first_k_dense_replace": 1, "num_shared_experts": 0}, 164_818),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else None,
+)
+def test_totals_are_the_classes(config: dict[str, Any], expected: int) -> None:
+    assert total(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("whole", "text", "tied"), [(False, True, False), (True, False, True), (None, False, False), (False, None, False)]
+)
+def test_the_whole_model_decides_whether_it_is_tied(whole: bool | None, text: bool | None, tied: bool) -> None:
+    """mistral3: the whole's flag, where there is one; without one an older file is read as it was then."""
+    flag = "tie_word_embeddings"
+    inner = {"model_type": "mistral", **SMALL, **({} if text is None else {flag: text})}
+    config = {"model_type": "mistral3", "text_config": inner, **({} if whole is None else {flag: whole})}
+    assert total(config) == 135_872 - (97 * 64 if tied else 0)
+
+
+def test_a_file_of_transformers_5_that_says_nothing_is_tied_as_its_class_is() -> None:
+    config = {"model_type": "internvl", "text_config": {"model_type": "qwen2", **SMALL, "tie_word_embeddings": False}}
+    assert total(config) == 136_384
+    assert total({**config, "transformers_version": "5.24.0"}) == 130_176
+
+
+def test_either_flag_ties_llava() -> None:
+    config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL, "tie_word_embeddings": False}}
+    assert total({**config, "tie_word_embeddings": True}) == 129_664
+
+
+def test_windows_that_have_no_switch() -> None:
+    """dots1 has no use_sliding_window: a window and max_window_layers are enough."""
+    document = read({"model_type": "dots1", **ROUTED, "sliding_window": 6, "max_window_layers": 2}).document
+    assert "local" in document["layers"]
+
+
+def test_layer_types_decide_windows_of_smollm3() -> None:
+    config = {"model_type": "smollm3", **SMALL, "sliding_window": 6, "use_sliding_window": True}
+    assert "local" not in read({**config, "layer_types": ["full_attention"] * 4}).document["layers"]
+    kinds = ["sliding_attention", "full_attention"] * 2
+    assert read({**config, "layer_types": kinds}).document["layers"].count("local") > 0
+
+
+def test_null_rotations_are_the_classes() -> None:
+    """gpt-oss stretches by YaRN, CWM as Llama 3 does, where a config has null."""
+    assert read({"model_type": "gpt_oss", "rope_parameters": None}).document["rope"]["scaling"]["kind"] == "yarn"
+    assert read({"model_type": "cwm", **SMALL, "rope_parameters": None}).document["rope"]["scaling"]["kind"] == "llama3"
+
+
+def test_a_flat_theta_does_not_reach_apertus() -> None:
+    assert read({"model_type": "apertus", **SMALL, "rope_theta": 500.0}).document["rope"]["theta"] == 12_000_000
+
+
+def test_unscaled_rotations_of_llama_turn_all_channels() -> None:
+    assert "fraction" not in str(
+        read({"model_type": "llama", **SMALL, "partial_rotary_factor": 0.5}).document.get("rope")
+    )
+
+
+def test_truncated_copies_are_read() -> None:
+    """All layers dense: the section of experts is not used, and the modules for further tokens are none."""
+    config = {
+        "model_type": "glm_moe_dsa", **ROUTED, "num_hidden_layers": 1, "first_k_dense_replace": 1, "index_n_heads": 8,
+        "index_head_dim": 16, "index_topk": 4, "kv_lora_rank": 16, "q_lora_rank": 20, "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8, "v_head_dim": 12, "num_nextn_predict_layers": 0,
+    }  # fmt: skip
+    assert "moe" not in read(config).document
+
+
+def test_exaone_3_by_its_published_names() -> None:
+    config = {key: value for key, value in SMALL.items() if key not in ("num_hidden_layers", "head_dim")}
+    published = {**config, "num_layers": 4, "activation_function": "silu", "layer_norm_epsilon": 1e-5}
+    assert total({"model_type": "exaone", **published}) == 135_872
+
+
+def test_heads_without_a_channel_are_refused() -> None:
+    with pytest.raises(InputError, match="hidden_size has no channel for each"):
+        read({"model_type": "falcon", "hidden_size": 64, "alibi": True})
+
+
+def test_laguna_gates_every_element_where_the_flag_is_false() -> None:
+    assert read({"model_type": "laguna", "gating": False}).document["attn"]["gate"] == "full"
+
+
+def test_the_larger_model_gives_its_text_model_a_type() -> None:
+    """qwen3_asr's text model is called qwen3_asr_text in older files, a type that its class doesn't look at."""
+    inner = {"model_type": "qwen3_asr_text", **SMALL}
+    reading = read({"model_type": "qwen3_asr", "thinker_config": {"text_config": inner}})
+    assert reading.model_type == "qwen3"
