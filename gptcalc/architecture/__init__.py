@@ -92,7 +92,7 @@ from gptcalc.architecture.rope import (
     Yarn,
     rotated,
 )
-from gptcalc.architecture.storage import Fused, Ggml, Storage
+from gptcalc.architecture.storage import Fused, Ggml, Modules, Storage
 from gptcalc.architecture.sublayer import (
     KV,
     LowRankResidual,
@@ -174,6 +174,7 @@ __all__ = [
     "Mlp",
     "MlpSite",
     "ModelNorm",
+    "Modules",
     "Norm",
     "NormAt",
     "NormGate",

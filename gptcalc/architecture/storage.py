@@ -22,6 +22,22 @@ Ggml: TypeAlias = Literal[
 ]  # fmt: skip
 
 
+class Modules(Strict, frozen=True, kw_only=True):
+    """What the published class calls its projections: the last word of each, by which adapters are asked for."""
+
+    q: str = "q_proj"
+    k: str = "k_proj"
+    v: str = "v_proj"
+    out: str = "o_proj"
+    gate: str = "gate_proj"
+    up: str = "up_proj"
+    down: str = "down_proj"
+    qkv: str = "qkv_proj"
+    kv: str = "kv_proj"
+    gate_up: str = "gate_up_proj"
+    shared_gate_up: str = "input_linear"
+
+
 class Storage(Strict, frozen=True, kw_only=True):
     """How weights are published, as engines, quantisers and adapters find them."""
 
@@ -31,4 +47,6 @@ class Storage(Strict, frozen=True, kw_only=True):
     tied_head: bool = False  # files hold a tied output matrix a second time
     gguf: Ggml = "llama"
     mtp: bool = False  # GGUF files hold multi-token-prediction modules as further layers
+    modules: Modules = Modules()
     lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values
+    lora_experts: bool = False  # PEFT's all-linear means experts and routers too, and no other gate, up and down

@@ -13,6 +13,7 @@ from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from gptcalc.sources import load
 from tests.strategies import documents
 
 LLAMA_7B: dict[str, Any] = {"d": 4096, "v": 32000, "c": 2048, "n_heads": 32, "n_layers": 32, "d_ff": 11008}
@@ -60,9 +61,37 @@ def test_all_parameters_as_printed() -> None:
 def test_every_expert_has_its_adapter_and_the_router_none() -> None:
     d, f, e, r = 64, 96, 8, 4
     attention = 2 * r * (d + d) + 2 * r * (d + d // 2)
-    assert trainable(MIXTURE, "4:all") == 3 * (attention + (e + 1) * 3 * r * (d + f))
+    assert trainable(MIXTURE, "4:every") == 3 * (attention + (e + 1) * 3 * r * (d + f))
     assert trainable(MIXTURE, "4:moe.router") == 3 * r * (d + e)
     assert trainable(MIXTURE, "4:moe.up,moe.shared.up") == 3 * (e + 1) * r * (d + f)
+
+
+@pytest.mark.parametrize(
+    ("preset", "lora", "printed"),
+    [
+        ("phi-3-mini-4k", "16:all", 25_165_824),  # queries, keys and values are one matrix, gate and up another
+        ("glm-4-9b-0414", "16:all", 47_595_520),
+        ("pythia-160m", "16:all", 2_359_296),
+        ("qwen1.5-moe-a2.7b", "16:all", 15_925_632),  # experts are parameters with three axes, no nn.Linear
+        ("gpt-oss-20b", "16:all", 7_962_624),
+        ("mixtral-8x7b", "16:all", 359_665_664),  # but of these PEFT knows the old names; routers are adapted too
+        ("qwen3-30b-a3b", "16:all", 996_507_648),
+        ("deepseek-v2", "16:all", 3_574_464_000),  # and takes the dense layers' names for the experts'
+        ("phi-2", "16", 18_350_080),
+        ("pythia-160m", "16", 589_824),
+        ("phi-3-mini-4k", "16:q_proj,k_proj,v_proj,o_proj", 3_145_728),  # only the last is a module
+        ("opt-125m", "16:q_proj,k_proj,v_proj,o_proj", 884_736),  # all but the last, which is out_proj here
+    ],
+)
+def test_as_peft_counts_them(preset: str, lora: str, printed: int) -> None:
+    """PEFT 0.21.2 on transformers 5.24's classes, on the meta device."""
+    found = training(load(preset).architecture, dtype="nf4", lora=lora, context=8)
+    assert found.trainable == printed
+
+
+def test_no_module_of_these_names() -> None:
+    with pytest.raises(InputError, match="'o_proj' is no matrix"):
+        training(load("opt-125m").architecture, lora="8:o_proj", context=8)
 
 
 def test_tables_can_be_adapted() -> None:
@@ -158,10 +187,10 @@ MATRICES = {
 
 @settings(max_examples=40, deadline=None)
 @given(documents(), st.integers(1, 5))
-def test_all_is_every_matrix_of_the_layers(document: dict[str, Any], rank: int) -> None:
+def test_every_is_every_matrix_of_the_layers(document: dict[str, Any], rank: int) -> None:
     """Counted off the tensors that `params` lists: two axes, with experts three."""
     model = build(document)
     rows = [row for group in params(model).groups for row in group.tensors]
     mine = [row for row in rows if row.name.split(".")[-1] in MATRICES and not row.name.startswith(("ple.", "altup."))]
     counts = (row.count * prod(row.shape[:-2]) * rank * (row.shape[-2] + row.shape[-1]) for row in mine)
-    assert training(model, lora=f"{rank}:all", context=8).trainable == sum(counts)
+    assert training(model, lora=f"{rank}:every", context=8).trainable == sum(counts)

@@ -79,7 +79,10 @@ def test_gpt2_in_the_words_of_a_preset() -> None:
     gpt2 = {"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
     assert read(gpt2).document == {
         "d": 768, "v": 50257, "c": 1024, "n_heads": 12, "n_layers": 12, "tying": True, "position": "learned",
-        "norm": "layernorm", "mlp": "gelu_tanh", "bias": "all", "storage": {"fused": ["qkv"], "gguf": "gpt2"},
+        "norm": "layernorm", "mlp": "gelu_tanh", "bias": "all", "storage": {
+            "fused": ["qkv"], "gguf": "gpt2",
+            "modules": {"qkv": "c_attn", "out": "c_proj", "up": "c_fc", "down": "c_proj"},
+        },
     }  # fmt: skip
 
 
@@ -90,7 +93,7 @@ def test_latent_attention_and_its_dense_layers() -> None:
         "mla": {"q_rank": 24, "kv_rank": 16, "d_nope": 8, "d_rope": 4, "d_v": 8, "latent_norm": {"eps": 1e-6}},
         "moe": {"n_experts": 8, "top_k": 2, "d_ff": 20, "n_shared": 1, "route_scale": 2.5, "router": "sigmoid",
                 "selection_bias": True},
-        "storage": {"gguf": "deepseek2"},
+        "storage": {"gguf": "deepseek2", "lora_experts": True},
     }  # fmt: skip
 
 

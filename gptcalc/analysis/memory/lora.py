@@ -1,17 +1,19 @@
 """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): a matrix of inputs × outputs gets rank · (inputs + outputs).
 
 The model's own weights are frozen, in whatever format they are stored (nf4: QLoRA, arXiv:2305.14314). The adapters are
-fp32, as PEFT makes them (autocast_adapter_dtype). Matrices that a checkpoint stores as one share one: attn.q+attn.k.
+fp32, as PEFT makes them (autocast_adapter_dtype). Matrices that the published class keeps as one share one, and may be
+named together: attn.q+attn.k. What words such as q_proj and all mean is PEFT's (0.21, on transformers 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.weights import Share
 from gptcalc.analysis.memory.zero import Parameter
+from gptcalc.architecture import Storage
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Weight
 from gptcalc.errors import InputError, printable
@@ -19,30 +21,81 @@ from gptcalc.errors import InputError, printable
 #: the paper adapts queries and values, and so does PEFT by default
 DEFAULT_TARGETS = ("attn.q", "attn.v")
 
-#: components whose matrices `all` means: what PEFT's all-linear does, and routers are left alone
-ALL = ("attention", "recurrent", "mlp", "experts", "shared_experts")
+#: `all` is PEFT's all-linear: what is an nn.Linear of the layers, or was one; `every`: every matrix of the layers
+ALL, EVERY = "all", "every"
 
-#: short for matrices that are stored as one, and how PEFT's users write targets
+#: components whose matrices that can be
+LAYERS = ("attention", "recurrent", "mlp", "experts", "shared_experts")
+
+#: short for matrices that are stored as one
 QKV = "attn.q+attn.k+attn.v"
 GATE_UP = "mlp.gate+mlp.up"
+FUSED = {"qkv": QKV, "kv": "attn.k+attn.v", "gate_up": GATE_UP, "shared_gate_up": "moe.shared.gate+moe.shared.up"}
+#: every published class keeps those of latent attention so
+LATENT = ("attn.kv_a+attn.k_rope", "attn.k_b+attn.v_b")
 SPELLINGS = {
-    "all-linear": "all", "attn.qkv": QKV, "mlp.gate_up": GATE_UP,
-    "q_proj": "attn.q", "k_proj": "attn.k", "v_proj": "attn.v", "o_proj": "attn.out",
-    "qkv_proj": QKV, "query_key_value": QKV, "c_attn": QKV,
-    "gate_proj": "mlp.gate", "up_proj": "mlp.up", "down_proj": "mlp.down", "gate_up_proj": GATE_UP,
+    "all-linear": ALL, "attn.qkv": QKV, "mlp.gate_up": GATE_UP, "qkv_proj": QKV, "query_key_value": QKV, "c_attn": QKV,
+    "gate_up_proj": GATE_UP,
 }  # fmt: skip
 
 MAX_RANK = 1_000_000
 
+PLAIN = Storage()
+
 
 class LoRA(NamedTuple):
-    """A rank and what is adapted: keys such as attn.q, fused ones joined by +, or all."""
+    """A rank and what is adapted: keys such as attn.q, fused ones joined by +, modules' names, or all."""
 
     rank: int
-    targets: tuple[str, ...] = DEFAULT_TARGETS
+    targets: tuple[str, ...] = ()
+    storage: Storage = PLAIN
 
     def __str__(self) -> str:
-        return f"{self.rank}:{','.join(self.targets)}"
+        return f"{self.rank}:{','.join(self.targets or self.default())}"
+
+    def default(self) -> tuple[str, ...]:
+        """What PEFT adapts where nothing is said."""
+        return self.storage.lora or ((QKV,) if "qkv" in self.storage.fused else DEFAULT_TARGETS)
+
+    def groups(self) -> tuple[str, ...]:
+        """The matrices that are one in the published class."""
+        return (*(FUSED[word] for word in self.storage.fused), *LATENT)
+
+    def resolved(self) -> tuple[str, ...]:
+        """The targets as keys; a module's name that the model doesn't have stays as it is."""
+        return tuple(dict.fromkeys(key for word in self.targets or self.default() for key in self._keys(word)))
+
+    def _keys(self, word: str) -> tuple[str, ...]:
+        found = tuple(key for name, key in self._modules() if name == word)
+        return found or (SPELLINGS.get(word, word),)
+
+    def _modules(self) -> Iterator[tuple[str, str]]:
+        """What the published class calls its projections, and the keys of each."""
+        fused, names = self.storage.fused, self.storage.modules
+        for word in fused:
+            yield getattr(names, word), FUSED[word]
+        if "qkv" not in fused:
+            yield names.q, "attn.q"
+            if "kv" not in fused:
+                yield from ((names.k, "attn.k"), (names.v, "attn.v"))
+        yield names.out, "attn.out"
+        if "gate_up" not in fused:
+            yield from ((names.gate, "mlp.gate"), (names.up, "mlp.up"))
+        yield names.down, "mlp.down"
+
+    def in_all(self, weight: Weight) -> bool:
+        """Whether PEFT's all-linear means this matrix."""
+        experts = self.storage.lora_experts
+        if weight.component == "experts":
+            return experts and weight.use in ("gate", "up", "down")
+        if weight.use == "router":
+            return experts and weight.component == "router"
+        if experts and weight.use in ("gate", "up", "down"):
+            return False  # PEFT takes their names for the experts'
+        return weight.component in LAYERS
+
+    def in_every(self, weight: Weight) -> bool:
+        return weight.component in LAYERS and weight.use != "router"
 
 
 class Adapter(NamedTuple):
@@ -54,55 +107,67 @@ class Adapter(NamedTuple):
     outputs: int
     times: int
     experts: bool
+    ranks: int = 1  # how often the rank: once for each of the experts' matrices that became one
 
     def params(self, rank: int) -> int:
-        return self.times * self.copies * rank * (self.inputs + self.outputs)
+        return self.times * self.copies * self.ranks * rank * (self.inputs + self.outputs)
 
 
-def parsed(text: str) -> LoRA:
-    """RANK or RANK:TARGET,TARGET."""
+def parsed(text: str, storage: Storage = PLAIN) -> LoRA:
+    """RANK or RANK:TARGET,TARGET, for a model that is published so."""
     rank, colon, targets = text.partition(":")
     example = "write --lora 16 or --lora 16:attn.q,attn.v"
     if not (rank.isdecimal() and len(rank) < 8 and 1 <= int(rank) <= MAX_RANK):
         raise InputError(f"--lora {printable(text)!r}: no rank", example, "usage")
     if not colon:
-        return LoRA(int(rank))
-    words = [SPELLINGS.get(word, word) for word in targets.split(",")]
+        return LoRA(int(rank), storage=storage)
+    words = [SPELLINGS.get(word, word) if word == "all-linear" else word for word in targets.split(",")]
     if "" in words:
         raise InputError(f"--lora {printable(text)!r}: no target behind the mark", example, "usage")
-    return LoRA(int(rank), ("all",) if "all" in words else tuple(dict.fromkeys(words)))
+    whole = next((word for word in (EVERY, ALL) if word in words), None)
+    return LoRA(int(rank), (whole,) if whole is not None else tuple(dict.fromkeys(words)), storage)
 
 
 def adapters(shares: Iterable[Share], chosen: LoRA) -> list[Adapter]:
     """What the targets are on one device (or, of an undivided model, in all)."""
     matrices = [share for share in shares if share.tensor.kind == "matrix" or share.tensor.weight.use == "tokens"]
-    return [adapter for target in chosen.targets for adapter in _matching(matrices, target)]
+    return [adapter for target in chosen.resolved() for adapter in _matching(matrices, target, chosen)]
 
 
 def is_adapted(weight: Weight, chosen: LoRA) -> bool:
     """Whether an adapter reads what the matrix of this weight reads. Of fused matrices it is the first."""
-    return any(
-        _is_in_all(weight) if target == "all" else target.partition("+")[0] in (weight.key, weight.plain)
-        for target in chosen.targets
-    )
+    return any(_is_first(weight, target, chosen) for target in chosen.resolved())
+
+
+def _is_first(weight: Weight, target: str, chosen: LoRA) -> bool:
+    if target == EVERY:
+        return chosen.in_every(weight)
+    if target == ALL:
+        later = {part for group in chosen.groups() for part in group.split("+")[1:]}
+        return chosen.in_all(weight) and weight.plain not in later
+    return target.partition("+")[0] in (weight.key, weight.plain)
 
 
 def check(shares: Iterable[Share], chosen: LoRA) -> None:
-    """Every target that was named must be there; of the default ones, one."""
+    """Every key that was named must be there; of modules' names and of default targets, one."""
     listed = list(shares)
-    missing = [t for t in chosen.targets if not adapters(listed, chosen._replace(targets=(t,)))]
-    if not missing or (chosen.targets == DEFAULT_TARGETS and len(missing) < len(DEFAULT_TARGETS)):
+    missing = [key for key in chosen.resolved() if not adapters(listed, chosen._replace(targets=(key,)))]
+    wrong = [key for key in missing if "." in key and chosen.targets]
+    if not missing or (not wrong and len(missing) < len(chosen.resolved())):
         return
     names = sorted({s.tensor.weight.plain for s in listed if s.tensor.kind == "matrix"})
-    raise InputError(f"--lora: {printable(missing[0])!r} is no matrix of this model",
+    raise InputError(f"--lora: {printable((wrong or missing)[0])!r} is no matrix of this model",
                      f"its matrices are {', '.join(names)}; or all", "usage")  # fmt: skip
 
 
-def _matching(matrices: list[Share], target: str) -> Iterator[Adapter]:
-    if target == "all":
+def _matching(matrices: list[Share], target: str, chosen: LoRA) -> Iterator[Adapter]:
+    if target == EVERY:
         for share in matrices:
-            if _is_in_all(share.tensor.weight):
+            if chosen.in_every(share.tensor.weight):
                 yield _adapter(share, share.row.name)
+        return
+    if target == ALL:
+        yield from _linear([share for share in matrices if chosen.in_all(share.tensor.weight)], chosen)
         return
     parts = target.split("+")
     groups = [[s for s in matrices if part in (s.tensor.weight.key, s.tensor.weight.plain)] for part in parts]
@@ -113,8 +178,23 @@ def _matching(matrices: list[Share], target: str) -> Iterator[Adapter]:
         yield from _fused(groups, target)
 
 
-def _is_in_all(weight: Weight) -> bool:
-    return weight.component in ALL and weight.use != "router"
+def _linear(matrices: Sequence[Share], chosen: LoRA) -> Iterator[Adapter]:
+    """Matrices that are one get one adapter; experts' gate and up, too, with twice the rank."""
+    groups = [group.split("+") for group in (*chosen.groups(), "moe.gate+moe.up")]
+    together: list[list[Share]] = []
+    newest: dict[tuple[str, str], list[Share]] = {}
+    for share in matrices:
+        weight = share.tensor.weight
+        group = next((names[0] for names in groups if weight.plain in names), weight.key)
+        place = (weight.key.partition(".")[0], group)
+        if place not in newest or any(other.row.name == share.row.name for other in newest[place]):
+            newest[place] = []  # that of another kind of block
+            together.append(newest[place])
+        newest[place].append(share)
+    for shares in together:
+        first, *others = (_adapter(share, "+".join(s.row.name for s in shares)) for share in shares)
+        ranks = len(shares) if first.target.startswith("moe.gate") else 1
+        yield first._replace(outputs=first.outputs + sum(other.outputs for other in others), ranks=ranks)
 
 
 def _fused(groups: list[list[Share]], target: str) -> Iterator[Adapter]:
@@ -134,7 +214,8 @@ def _adapter(share: Share, target: str) -> Adapter:
 def parameters(adapter: Adapter, rank: int, ranks: int) -> tuple[Parameter, Parameter]:
     """The adapter's two matrices, trained in fp32."""
     copies = (adapter.copies,) if adapter.experts else ()
-    down, up = (*copies, adapter.inputs, rank), (*copies, rank, adapter.outputs)
+    width = rank * adapter.ranks
+    down, up = (*copies, adapter.inputs, width), (*copies, width, adapter.outputs)
     a, b = f"{adapter.target}.lora_a", f"{adapter.target}.lora_b"
     return (
         Parameter(a, a, down, adapter.times, FP32.block_bytes * prod(down), True, ranks),

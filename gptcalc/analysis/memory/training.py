@@ -59,7 +59,7 @@ class Training:
         self.how = how
         self.parallel = layout(architecture, how)
         self.plan = Plan(optimizers.named(how.optimizer), how.zero, how.offload, how.gradients).checked()
-        self.adapted = None if how.lora is None else low_rank.parsed(how.lora)
+        self.adapted = None if how.lora is None else low_rank.parsed(how.lora, architecture.storage)
         self.weights = Weights(architecture, how.dtype, self.parallel)
         self.dtype = self.weights.dtype
         self.unsplit = Weights(architecture, how.dtype, Layout())

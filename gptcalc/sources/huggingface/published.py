@@ -112,7 +112,27 @@ WITH_MTP = frozenset({
 })  # fmt: skip
 
 
+#: types whose experts PEFT knows by their old names (0.21, _MODEL_TO_CONVERSION_PATTERN): all-linear adapts them
+LORA_EXPERTS = frozenset({
+    "afmoe", "beam", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5_moe", "exaone_moe", "flex_olmo",
+    "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "hunyuan_v1_moe", "kimi_k2", "longcat_flash", "mellum", "minimax",
+    "minimax_m2", "mixtral", "olmoe", "qwen3_moe", "qwen3_next", "qwen3_omni_moe_text", "sarvam_mla", "solar_open",
+})  # fmt: skip
+
+#: PEFT's default targets (utils/constants.py) where they are not queries and values, or the matrix that has both
+LORA = {
+    "phi": ["attn.q", "attn.v", "mlp.up", "mlp.down"],
+    "nemotron_h": ["attn.q", "attn.k", "attn.v", "attn.out"],
+}
+
+
 def published(model_type: str) -> dict[str, Any]:
     """The keys of a document's `storage` that the type decides."""
     storage: dict[str, Any] = {"gguf": _GGML[model_type]} if model_type in _GGML else {}
-    return storage | ({"mtp": True} if model_type in WITH_MTP else {})
+    if model_type in WITH_MTP:
+        storage["mtp"] = True
+    if model_type in LORA:
+        storage["lora"] = LORA[model_type]
+    if model_type in LORA_EXPERTS:
+        storage["lora_experts"] = True
+    return storage

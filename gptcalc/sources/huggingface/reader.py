@@ -19,7 +19,7 @@ from gptcalc.errors import InputError, did_you_mean
 from gptcalc.sources.huggingface.classes import class_of
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.published import published
-from gptcalc.sources.huggingface.tensors import Names, together
+from gptcalc.sources.huggingface.tensors import Names, modules, together
 from gptcalc.sources.huggingface.unread import check
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import Architecture, Fused, Mixer, Prefixes, stem, sublayers
+from gptcalc.architecture import Architecture, Fused, Mixer, Modules, Prefixes, stem, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -86,9 +86,34 @@ TOGETHER: dict[frozenset[str], Fused] = {
 
 def together(names: Names) -> list[Fused]:
     """Which projections are one matrix in the likeliest places."""
-    likeliest = [entry if isinstance(entry, (str, Held)) else entry[0] for entry in names.values()]
-    found = [TOGETHER.get(frozenset(stem for stem, _ in each.parts)) for each in likeliest if isinstance(each, Held)]
+    found = [_together(likeliest(entry)) for entry in names.values()]
     return [word for word in TOGETHER.values() if word in found]
+
+
+def likeliest(entry: Entry) -> Held:
+    """The first of several places."""
+    first = entry if isinstance(entry, (str, Held)) else entry[0]
+    return Held(first) if isinstance(first, str) else first
+
+
+def _together(held: Held) -> Fused | None:
+    return TOGETHER.get(frozenset(stem for stem, _ in held.parts))
+
+
+PROJECTIONS = ("attn.q", "attn.k", "attn.v", "attn.out", "mlp.gate", "mlp.up", "mlp.down", "moe.shared.gate")
+
+
+def modules(names: Names) -> dict[str, str]:
+    """What the class calls projections where it isn't as Llama's does; those that are one matrix together."""
+    found: dict[str, str] = {}
+    for part in PROJECTIONS:
+        if part in names:
+            held = likeliest(names[part])
+            key = _together(held) or part.rpartition(".")[2]
+            if part != "moe.shared.gate" or key == "shared_gate_up":
+                found.setdefault(key, held.module.rpartition(".")[2])
+    usual = Modules()
+    return {key: name for key, name in found.items() if name != getattr(usual, key)}
 
 
 def bare(name: str, **more: object) -> Held:
