@@ -277,7 +277,8 @@ class Reader:
         for template in self.aside:
             with suppress(InputError):
                 fill(template, fields)
-        document["storage"] = {"fused": together(self.names), **published(fields.model_type)}
+        own = published(fields.model_type)
+        document["storage"] = {"fused": together(self.names), "modules": modules(self.names), **own}
         check(fields, self.only, self.irrelevant, self.vendor)
         return document
 
