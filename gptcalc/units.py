@@ -20,6 +20,9 @@ BYTE_UNITS = {
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50,
 }  # fmt: skip
 
+#: 24gb is 24GB: no one means bits
+_SPELLED = {unit.lower(): unit for unit in BYTE_UNITS}
+
 MAX_DIGITS = 30
 #: how a whole number is written
 WHOLE = "write 8192, 8K (8192) or 8k (8000)"
@@ -56,6 +59,7 @@ def size(text: str) -> int:
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a size of memory", "write 24GiB or 80GB", "usage")
     number, unit = match.groups()
+    unit = _SPELLED.get(unit.lower(), unit)
     if unit not in BYTE_UNITS:
         problem = f"has an unknown unit {printable(unit)!r}" if unit else "has no unit"
         hint = f"write {number}GiB (2^30 bytes each) or {number}GB (10^9)"
@@ -84,7 +88,10 @@ def span(text: str) -> tuple[int, int | None]:
         return int(low - step / 2), int(low + step / 2)
     if len(ends) != 2:
         raise InputError(f"{printable(text)!r} is not a range of sizes", "write 7B..9B, ..1.5B or 70B..", "usage")
-    return parameters(ends[0]) if ends[0] else 0, parameters(ends[1]) if ends[1] else None
+    first, last = (end.strip() for end in ends)
+    if first[-1:].isdigit() and last[-1:].isalpha():
+        first += last[-1]  # 7..9B: the unit is that of both
+    return parameters(first) if first else 0, parameters(last) if last else None
 
 
 def parameters(text: str) -> int:

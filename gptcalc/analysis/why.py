@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, convention
@@ -33,6 +35,18 @@ class Ledger(Struct, frozen=True):
     value: int | Fraction
     convention: str
     rows: tuple[Row, ...]
+    confirmed_by: str | None = None
+
+
+def confirmed(ledger: Ledger, document: Mapping[str, Any]) -> Ledger:
+    """The same, with where this figure was published, and whether it is the same."""
+    published = document.get("published")
+    if not isinstance(published, Mapping) or ledger.key not in published:
+        return replace(ledger, confirmed_by="no published figure; gptcalc validate holds it against the witness")
+    value = published[ledger.key]
+    source = f" ({published['source']})" if "source" in published else ""
+    same = "the published figure" if value == ledger.value else f"nothing; it differs from the published {value:,}"
+    return replace(ledger, confirmed_by=f"{same}{source}")
 
 
 def why_params(architecture: Architecture, key: str) -> Ledger:

@@ -57,7 +57,7 @@ class Output(NamedTuple):
     format: Format | None
     json: bool
     out: str | None
-    get: str | None
+    get: tuple[str, ...]
     quiet: bool
 
     def chosen(self) -> Format:
@@ -70,11 +70,13 @@ def output_options(
     format: Annotated[Format | None, typer.Option("--format", help="Default: table.", show_default=False)] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")] = None,
-    get: Annotated[str | None, typer.Option("--get", metavar="KEY", help="One value of the JSON, bare.")] = None,
+    get: Annotated[
+        list[str], typer.Option("--get", metavar="KEY", help="One value of the JSON, bare; of KEY,KEY one a line.")
+    ] = [],  # noqa: B006
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table and no warnings.")] = False,
 ) -> Output:
     """The options that every command has besides its own."""
-    return Output(format, json, out, get, quiet)
+    return Output(format, json, out, tuple(key for keys in get for key in keys.split(",")), quiet)
 
 
 def reading_options(
@@ -124,7 +126,7 @@ def deliver(answer: Answer, output: Output) -> int:
 
     A reader that has seen enough (| head, | grep -q) changes nothing about the answer: a no stays a no.
     """
-    asked = output.get is not None or output.out is not None or output.json or output.format is not None
+    asked = bool(output.get) or output.out is not None or output.json or output.format is not None
     text = rendered(answer, output) if asked or not output.quiet else ""
     if not output.quiet:
         for warning in dict.fromkeys(answer.warnings):
@@ -133,7 +135,7 @@ def deliver(answer: Answer, output: Output) -> int:
         write_file(output.out, text)
     elif text:
         try:
-            write(text, output.get is None and output.chosen() == "json")
+            write(text, not output.get and output.chosen() == "json")
         except BrokenPipeError:
             drop_output()
     return answer.status
@@ -157,11 +159,11 @@ def complain(line: str) -> None:
 def rendered(answer: Answer, output: Output) -> str:
     """The answer as text in the chosen format."""
     chosen = output.chosen()
-    if output.get is not None or chosen == "json":
+    if output.get or chosen == "json":
         from gptcalc.report import data
 
         whole = answer.whole()
-        return data.json(whole) if output.get is None else data.get(whole, output.get) + "\n"
+        return "".join(data.get(whole, key) + "\n" for key in output.get) or data.json(whole)
     if chosen == "table" and answer.text is not None:
         return answer.text
     view = answer.view()

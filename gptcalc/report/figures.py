@@ -141,6 +141,8 @@ FIGURES: dict[str, Figure] = {
 def chosen(columns: str | None, default: Iterable[str]) -> list[str]:
     """The keys in a comma-separated list of columns."""
     keys = list(default) if columns is None else [word.strip() for word in columns.split(",") if word.strip()]
+    if not keys:
+        raise InputError("--columns: no column at all", "there are " + ", ".join(FIGURES), "usage")
     for key in keys:
         if key not in FIGURES:
             hint = did_you_mean(key, FIGURES) or "there are " + ", ".join(FIGURES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -60,17 +61,33 @@ def parse(content: str, origin: str) -> dict[str, Any]:
 
 def named(name: str) -> dict[str, Any]:
     """The document of the preset of this name."""
-    file = path(name)
+    file = path(name) or path(name.lower())
     if file is None:
         raise unknown(name)
     return read(file)
 
 
 def unknown(name: str) -> InputError:
-    hint = did_you_mean(name.lower(), names()) or "gptcalc presets lists them"
+    hint = _same_model(name.lower()) or "gptcalc presets lists them"
     if os.path.exists(name):
         hint = f"for the file or folder of that name write ./{printable(name)}"
     return InputError(f"no preset {printable(name)!r}", hint, "unknown")
+
+
+def _same_model(name: str) -> str | None:
+    """A hint naming presets whose names go on where this one ends, or one with the same numbers and a slip of the pen.
+
+    Another size or another generation would be another model: better none than that.
+    """
+    known = names()
+    longer = [other for other in known if other.startswith(f"{name}-")]
+    if longer:
+        return "did you mean " + " or ".join(longer[:3]) + "?"
+    return did_you_mean(name, [other for other in known if NUMBERS.findall(other) == NUMBERS.findall(name)])
+
+
+#: a model's generation and sizes
+NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 def by_alias(alias: str) -> str | None:
@@ -176,11 +193,44 @@ def edited(document: Mapping[str, Any], settings: Iterable[str]) -> dict[str, An
         if len(words) > text.MAX_DEPTH:
             raise InputError(f"--set {printable(key)}: nested deeper than {text.MAX_DEPTH}", kind="usage")
         try:
-            _put(result, words, text.scalar(value.strip()) if value.strip()[:1] not in ("[", "{", '"', "'") else
-                 text.parse_yaml(value))  # fmt: skip
+            _put(result, _own(words), _value(value.strip()))
         except InputError as error:
             raise error.within(f"--set {printable(key)}") from None
     return result
+
+
+#: what a config.json calls the keys of a preset (README, Letters and conventions)
+ELSEWHERE = {
+    "hidden_size": "d", "n_embd": "d", "d_model": "d", "dim": "d",
+    "vocab_size": "v",
+    "max_position_embeddings": "c", "n_positions": "c", "max_model_len": "c",
+    "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads", "head_dim": "d_head", "v_head_dim": "d_v",
+    "num_hidden_layers": "n_layers", "n_layer": "n_layers", "num_layers": "n_layers",
+    "intermediate_size": "d_ff", "tie_word_embeddings": "tying",
+    "num_experts": "moe.n_experts", "num_local_experts": "moe.n_experts", "n_routed_experts": "moe.n_experts",
+    "num_experts_per_tok": "moe.top_k", "moe_intermediate_size": "moe.d_ff",
+    "q_lora_rank": "mla.q_rank", "kv_lora_rank": "mla.kv_rank",
+    "sliding_window": "attn.window", "rope_theta": "rope.theta",
+}  # fmt: skip
+
+
+def _own(words: list[str]) -> list[str]:
+    """A key as a preset spells it."""
+    return ELSEWHERE[words[0]].split(".") if len(words) == 1 and words[0] in ELSEWHERE else words
+
+
+#: 128K, as --context takes it
+COUNTED = re.compile(r"[0-9]+(?:\.[0-9]+)?[kKmM]")
+
+
+def _value(written: str) -> Any:
+    if written[:1] in ("[", "{", '"', "'"):
+        return text.parse_yaml(written)
+    if COUNTED.fullmatch(written):
+        from gptcalc import units
+
+        return units.count(written)
+    return text.scalar(written)
 
 
 def _copy(value: Any) -> Any:

@@ -169,3 +169,61 @@ def test_very_deep_models_are_validated() -> None:
 def test_no_warning_of_numpy_reaches_the_user(tmp_path: Path) -> None:
     found = run("trace", written(tmp_path, {**TINY, "logit_scale": 1e300}), "--tokens", "1,2", "--get", "context")
     assert (found.returncode, found.stdout, found.stderr) == (0, "2\n", "")
+
+
+# --- small things that misled -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", ["", ","])
+def test_no_column_at_all(columns: str) -> None:
+    found = run("compare", "gpt2", "--columns", columns)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("gptcalc: --columns: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "never"), [("gpt3x", "gpt2"), ("gpt2-124m", "opt"), ("mamba-2.9b", "gemma"), ("Qwen3-236B", "32b")]
+)
+def test_another_model_is_never_suggested(name: str, never: str) -> None:
+    found = run("params", name)
+    assert found.returncode == 2
+    assert never not in found.stderr.partition(";")[2]
+
+
+@pytest.mark.parametrize(("name", "suggested"), [("llama3-8b", "llama-3-8b"), ("qwen3-235b", "qwen3-235b-a22b")])
+def test_the_same_model_is(name: str, suggested: str) -> None:
+    assert f"did you mean {suggested}" in run("params", name).stderr
+
+
+def test_spellings_that_people_know() -> None:
+    assert run("params", "GPT2", "--get", "total").stdout == "124439808\n"
+    assert run("fit", "gpt2", "--budget", "24gb", "--get", "budget").stdout == "24000000000\n"
+    assert run("show", "gpt2", "--set", "c=2K").stdout.count("c: 2048") == 1
+    assert run("show", "gpt2", "--set", "num_hidden_layers=6").stdout.count("n_layers: 6") == 1
+
+
+def test_several_values() -> None:
+    assert run("params", "gpt2", "--get", "total,tying", "--get", "mtp").stdout == "124439808\ntrue\n0\n"
+
+
+def test_the_unit_of_a_range_is_of_both_ends() -> None:
+    from gptcalc import units
+
+    assert units.span("7..9B") == (7 * 10**9, 9 * 10**9)
+
+
+def test_nothing_to_check_is_not_right(tmp_path: Path) -> None:
+    assert run("presets", "--check", tmp_path).returncode == 2
+
+
+def test_a_lock_file_has_its_own_settings(tmp_path: Path) -> None:
+    lock = tmp_path / "costs.yaml"
+    assert run("check", "gpt2", "--write", lock).returncode == 0
+    assert run("check", "gpt2", "--expect", lock).returncode == 0
+    found = run("check", "gpt2", "--expect", lock, "--context", "512")
+    assert found.returncode == 0
+    assert "settings of its own" in found.stderr
+
+
+def test_what_confirms_a_figure_is_in_the_json() -> None:
+    assert "published figure" in json.loads(run("params", "gpt2", "--why", "total", "--json").stdout)["confirmed_by"]

@@ -47,6 +47,8 @@ def command(
         _write(write, loaded.architecture, how)
         done = {"model": loaded.architecture.name, "written": write}
         return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
+    if how != LockRun() and any("=" not in setting for setting in expect):
+        warnings = (*warnings, "warning: a lock file has settings of its own; those of the command line are not used")
     analyses = _Analyses(loaded.architecture, how, one_pass)
     rows = []
     for setting in expect:

@@ -21,8 +21,8 @@ def command(
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     found = counted(loaded.architecture, how)
     if why is not None:
-        from gptcalc.analysis.why import why_flops
+        from gptcalc.analysis.why import confirmed, why_flops
 
-        ledger = why_flops(loaded.architecture, found, why)
-        return Answer(ledger, show("why", ledger, loaded.document), warnings)
+        ledger = confirmed(why_flops(loaded.architecture, found, why), loaded.written)
+        return Answer(ledger, show("why", ledger), warnings)
     return Answer(found, show("flops", found), warnings)

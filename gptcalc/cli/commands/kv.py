@@ -21,8 +21,8 @@ def command(
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     found = cached(loaded.architecture, how)
     if why is not None:
-        from gptcalc.analysis.why import why_kv
+        from gptcalc.analysis.why import confirmed, why_kv
 
-        ledger = why_kv(loaded.architecture, found, why)
-        return Answer(ledger, show("why", ledger, loaded.document), warnings)
+        ledger = confirmed(why_kv(loaded.architecture, found, why), loaded.written)
+        return Answer(ledger, show("why", ledger), warnings)
     return Answer(found, show("kv", found), warnings)

@@ -41,10 +41,10 @@ def command(
             raise
         return _counted(model, by, error)
     if why is not None:
-        from gptcalc.analysis.why import why_params
+        from gptcalc.analysis.why import confirmed, why_params
 
-        ledger = why_params(loaded.architecture, why)
-        return Answer(ledger, show("why", ledger, loaded.document), loaded.notes)
+        ledger = confirmed(why_params(loaded.architecture, why), loaded.written)
+        return Answer(ledger, show("why", ledger), loaded.notes)
     from gptcalc.analysis.params import params
 
     found = params(loaded.architecture)

@@ -137,8 +137,11 @@ def _checked(folder: str) -> Answer:
 
     if not os.path.isdir(folder):
         raise InputError(f"--check {printable(folder, 200)}: no such folder", kind="file")
+    listed = preset.names(folder)
+    if not listed:
+        raise InputError(f"--check {printable(folder, 200)}: no {preset.SUFFIX} file there", kind="file")
     rows = []
-    for name in preset.names(folder):
+    for name in listed:
         path = os.path.join(folder, name + preset.SUFFIX)
         try:
             problem = _problem(name, load(path).document)
