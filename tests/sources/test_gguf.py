@@ -84,7 +84,7 @@ LLAMA_3_8B = {
     "block_count": 32, "context_length": 8192, "embedding_length": 4096, "feed_forward_length": 14336,
     "attention.head_count": 32, "attention.head_count_kv": 8, "rope.freq_base": 500000.0,
     "rope.dimension_count": 128, "attention.layer_norm_rms_epsilon": 1e-5, "vocab_size": 128256,
-    "tokenizer.ggml.tokens": ["a", "b"], "general.name": "Llama",
+    "tokenizer.ggml.tokens": ["a", "b"], "general.name": "Llama", "general.file_type": 7,
 }  # fmt: skip
 
 
@@ -102,6 +102,8 @@ def test_llama_3_8b(tmp_path: Path, gptcalc: Command) -> None:
     packed = 8_030_261_248 - 65 * 4096  # norms are float32, the rest 34 bytes for 32 numbers
     assert found.json["held"][0]["bytes"] == packed // 32 * 34 + 4 * 65 * 4096
     assert gptcalc("kv", path, "--context", 8192, "--get", "bytes").out == f"{8192 * 32 * 2 * 8 * 128 * 2}\n"
+    memory = gptcalc("memory", path, "--context", 1024, "--json")  # in the types that the file has
+    assert memory.json["per_device"]["weights"] == found.json["held"][0]["bytes"]
     shown = gptcalc("show", path).out
     assert "rope: {theta: 500000}\n" in shown
     for command in (("memory",), ("fit", "--budget", "24GiB"), ("explain",), ("flops",)):

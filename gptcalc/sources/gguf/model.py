@@ -108,7 +108,27 @@ def storage(facts: Facts) -> dict[str, Any]:
     both = gate is None and up is not None and down is not None and up[0] == 2 * down[-1]
     fused = {"qkv": facts.has(0, "attn_qkv"), "gate_up": both}
     known = {"gguf": facts.architecture} if facts.architecture in get_args(Ggml) else {}
-    return {"fused": [word for word, there in fused.items() if there], **known}
+    return {"fused": [word for word, there in fused.items() if there], **weights(facts), **known}
+
+
+#: llama.cpp's numbers for what most matrices of a file are (general.file_type), by the names that --dtype knows
+FILE_TYPES = {
+    0: "fp32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k", 11: "q3_k_s", 12: "q3_k_m",
+    13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs", 20: "iq2_xs",
+    21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m", 28: "iq2_s",
+    29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "gguf-bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4_moe",
+}  # fmt: skip
+UNQUANTISED = ("fp32", "f16", "gguf-bf16")
+
+
+def weights(facts: Facts) -> dict[str, str]:
+    """The mix of types that the file says it is, and whether an importance matrix chose it."""
+    number = facts.metadata.get("general.file_type")
+    mix = FILE_TYPES.get(number) if isinstance(number, int) else None
+    if mix is None:
+        return {}
+    by_importance = "quantize.imatrix.file" in facts.metadata and mix not in UNQUANTISED
+    return {"weights": f"{mix}:imatrix" if by_importance else mix}
 
 
 def norm(facts: Facts) -> dict[str, Any]:
