@@ -247,7 +247,7 @@ class _Shrinking:
             n_heads=n_kv_heads * self.heads("query heads a KV head", a.n_heads // a.n_kv_heads),
             n_kv_heads=n_kv_heads,
             d_head=d_head,
-            d_v=d_head if a.k_eq_v else self.size("d_v", a.d_v, least=3),
+            d_v=d_head if a.k_eq_v else self.size("d_v", a.d_v, multiple=1 if a.cca is None else 2, least=3),
             rope=None if a.rope is None else self.rope(a.rope, d_head),
             window=a.window and WINDOW,
             chunk=a.chunk and CHUNK,
