@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, Run, documented, keywords
+from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run, documented, keywords
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def _options(how: Callable[P, H]) -> Callable[[Callable[[AnyModel, H], T]], Call
     return lambda function: keywords(how, function)
 
 
-@_options(CacheRun)
-def kv(model: AnyModel, how: CacheRun) -> KVCache:
+@_options(RoomRun)
+def kv(model: AnyModel, how: RoomRun) -> KVCache:
     """The cache of a batch at a context, on one device: what is needed (engine ideal) or what an engine sets aside."""
     from gptcalc.analysis.memory.cache import cached
 

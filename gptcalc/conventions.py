@@ -29,7 +29,7 @@ from typing import (
 
 from msgspec import Struct
 
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, NoPosition, did_you_mean, printable
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -123,6 +123,9 @@ WEIGHTS = Option(
 DType: TypeAlias = Annotated[str, WEIGHTS]
 #: None: as the model is published
 PublishedType: TypeAlias = Annotated[str | None, WEIGHTS]
+CacheBytes: TypeAlias = Annotated[
+    int | None, Option("What so much memory for a cache holds: tokens, requests.", "SIZE", least=0, is_size=True)
+]
 Overhead: TypeAlias = Annotated[
     int, Option("Added to each device, such as 1GiB for a runtime's context.", "SIZE", least=0, is_size=True)
 ]
@@ -181,9 +184,9 @@ class Run(Struct, frozen=True, kw_only=True):
         """Tokens of a sequence. InputError where the model has no position for the last of them."""
         if self.context is None:
             return architecture.c
-        if self.context > architecture.c and architecture.embedding.position == "learned":
+        if self.context != possible(self.context, architecture):
             problem = f"{architecture.name} has a learned table of {architecture.c} positions"
-            raise InputError(f"--context {self.context}: {problem}", kind="usage")
+            raise NoPosition(f"--context {self.context}: {problem}", kind="usage")
         return self.context
 
     def check_phase(self, architecture: Architecture, phase: Phase) -> None:
@@ -246,6 +249,12 @@ class CacheRun(Run, frozen=True, kw_only=True):
     engine: EngineOption = "ideal"
     mla_cache: MlaCache = "latent"
     prefill_chunk: PrefillChunk = None
+
+
+class RoomRun(CacheRun, frozen=True, kw_only=True):
+    """A cache, and what so many bytes of it hold."""
+
+    bytes: CacheBytes = None
 
 
 class InferenceRun(CacheRun, frozen=True, kw_only=True):
@@ -317,6 +326,13 @@ class LockRun(CompareRun, frozen=True, kw_only=True):
     """What the costs in a lock file were computed at."""
 
     mla_cache: MlaCache = "latent"
+
+
+def possible(context: int | None, architecture: Architecture) -> int | None:
+    """A longest context (None: any) as far as the model has positions: a learned table ends."""
+    if architecture.embedding.position != "learned":
+        return context
+    return architecture.c if context is None else min(context, architecture.c)
 
 
 # --- reading and checking ---------------------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ class InputError(Exception):
         return InputError(f"{place}: {self.message}", self.hint, self.kind)
 
 
+class NoPosition(InputError):
+    """A context that a model has no positions for."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint naming the nearest known word, or None."""
     from difflib import get_close_matches

@@ -60,7 +60,7 @@ def test_a_budget_is_a_size(budget: int | str) -> None:
 
 @pytest.mark.parametrize(
     ("function", "kind"),
-    [(gptcalc.kv, CacheRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, InferenceRun), (gptcalc.fit, FitRun)],
+    [(gptcalc.kv, conventions.RoomRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, InferenceRun), (gptcalc.fit, FitRun)],
 )
 def test_keyword_arguments_are_the_fields(function: Callable[..., Any], kind: type[Run]) -> None:
     shown = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}

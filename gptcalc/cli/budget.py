@@ -40,7 +40,7 @@ Budget: TypeAlias = Annotated[
 DeviceName: TypeAlias = Annotated[
     str | None,
     typer.Option("--device", metavar="NAME", show_default=False,
-                 help="A device by name, such as rtx-4090 or h100-sxm; a wrong one lists them all."),
+                 help="A device by name (gptcalc devices), or several: rtx-4090, 4xa100-80gb."),
 ]  # fmt: skip
 Devices: TypeAlias = Annotated[
     int | None,
@@ -63,6 +63,7 @@ class Capacity(NamedTuple):
     bytes: int
     share: Fraction
     title: str
+    devices: int | None = None  # as 4xa100-80gb says
 
 
 def capacity(budget: int | None, device: str | None, utilization: Fraction | None) -> Capacity:
@@ -74,8 +75,16 @@ def capacity(budget: int | None, device: str | None, utilization: Fraction | Non
         return Capacity(budget, utilization or Fraction(1), units.short_bytes(budget))
     from gptcalc.sources import devices
 
-    found = devices.device(device or "")
-    return Capacity(found.memory, utilization or DEVICE_SHARE, found.title)
+    found = devices.asked(device or "")
+    return Capacity(found.model.visible, utilization or DEVICE_SHARE, found.model.title, found.number)
+
+
+def asked_devices(devices: int | None, found: Capacity) -> int | None:
+    """How many devices --devices or the count in --device say; InputError where they differ."""
+    if devices is not None and found.devices not in (None, devices):
+        problem = f"--devices {devices}: --device names {found.devices}"
+        raise InputError(problem, "leave one of them out", "usage")
+    return found.devices if devices is None else devices
 
 
 def room(budget: int | None, device: str | None, utilization: Fraction | None) -> int | None:

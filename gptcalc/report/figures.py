@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from gptcalc.analysis.flops import Flops, counted
 from gptcalc.analysis.memory.cache import KVCache, cached
-from gptcalc.analysis.memory.fit import largest
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device
+from gptcalc.analysis.memory.room import largest
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Mixer, sublayers
-from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun
+from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun, possible
 from gptcalc.document.keys import DEFAULT_LAYERS
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, NoPosition, did_you_mean, printable
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
 
@@ -70,7 +70,9 @@ class Facts:
     @property
     def max_context(self) -> int | None:
         budget = self.budget
-        return None if budget is None else largest(lambda n: self.inference.needed(self.how.batch, n) <= budget)
+        if budget is None:
+            return None
+        return possible(largest(lambda n: self.inference.needed(self.how.batch, n) <= budget), self.architecture)
 
     @property
     def max_batch(self) -> int | None:
@@ -155,7 +157,15 @@ def columns(keys: Iterable[str]) -> list[Column]:
 
 
 def row(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
-    return {key: FIGURES[key].value(facts) for key in keys}
+    """A model's figures. What asks for a context that it can't have has none."""
+    return {key: _figure(facts, key) for key in keys}
+
+
+def _figure(facts: Facts, key: str) -> Any:
+    try:
+        return FIGURES[key].value(facts)
+    except NoPosition:
+        return None
 
 
 def ordered(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:

@@ -47,12 +47,19 @@ def most(found: Fit) -> list[tuple[str, str]]:
     """The largest batch and context, and the widest weights."""
     rows = [
         (f"largest batch at {units.grouped(found.context)} tokens", _count(found.max_batch)),
-        (f"longest context at batch {units.grouped(found.batch)}", _count(found.max_context)),
+        (f"longest context at batch {units.grouped(found.batch)}", longest(found.max_context, found.made_for)),
     ]
     if found.widest_dtype is not None:
         rows.append(("widest weights", found.widest_dtype))
     rows.append(("limited by", NAMES.get(found.limited_by, found.limited_by)))
     return rows
+
+
+def longest(n: int | None, made_for: int) -> str:
+    """A longest context; what exceeds the length that the model is made for says so."""
+    if n is None or n <= made_for:
+        return _count(n)
+    return f"{units.grouped(n)} (made for {units.grouped(made_for)})"
 
 
 def _count(n: int | None) -> str:

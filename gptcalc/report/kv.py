@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from gptcalc import units
 from gptcalc.analysis.memory.cache import KVCache
+from gptcalc.analysis.memory.room import Room
 from gptcalc.report.table import Column, Table, View
 
 FIGURES = (Column("figure", ""), Column("bytes", "bytes", "bytes"))
@@ -23,7 +26,23 @@ def view(found: KVCache) -> View:
         [(g.name, g.layers, g.kind, g.cached_tokens, g.elements_per_token, g.bytes, g.bytes) for g in found.groups],
         whole=found.bytes,
     )
-    return View([figures(found), groups, f"bytes = {found.formula}"], groups)
+    parts: list[Table | str] = [figures(found), groups, f"bytes = {found.formula}"]
+    return View([*parts, held(found.room, found.context)] if found.room is not None else parts, groups)
+
+
+ROOM = (Column("figure", ""), Column("n", "", "text"))
+
+
+def held(room: Room, context: int) -> Table:
+    """What so much memory holds, as vLLM's log has it."""
+    rows = [
+        (f"tokens, as requests of {units.grouped(context)}", units.grouped(room.tokens)),
+        (f"requests of {units.grouped(context)} tokens at once", f"{room.concurrency:.2f}"),
+        ("longest single request", units.grouped(room.longest) if room.longest is not None else "any"),
+    ]
+    if room.blocks is not None:
+        rows.append((f"blocks of {room.block_tokens} tokens", units.grouped(room.blocks)))
+    return Table(ROOM, rows, title=f"{units.short_bytes(room.bytes)} of cache hold", heading=False)
 
 
 def figures(found: KVCache) -> Table:
@@ -33,7 +52,11 @@ def figures(found: KVCache) -> Table:
         title += f" and {units.grouped(found.source)} of the source"
     if found.engine != "ideal":
         title += f", as {found.engine} sets it aside"
-    rows = [("in all", found.bytes), ("a further token of one sequence adds", found.bytes_per_token)]
+    rows: list[tuple[str, int | Fraction]] = [
+        ("in all", found.bytes), ("a further token of one sequence adds", found.next_token_bytes)
+    ]  # fmt: skip
+    if found.next_token_bytes != found.bytes_per_token:
+        rows.append(("a token while no window is full", found.bytes_per_token))
     if found.state_bytes:
         rows.append(("constant, in the sum above", found.state_bytes))
     if found.full_bytes != found.bytes:

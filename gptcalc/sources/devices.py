@@ -27,6 +27,7 @@ class DeviceModel(Struct, frozen=True):
     memory_source: str
     smi: str | None = None  # the name that the driver's tool prints
     unverified: str | None = None
+    visible: int = 0  # what of the memory a program sees, where that was measured; else all of it
 
 
 class Asked(NamedTuple):
@@ -122,10 +123,12 @@ def _bare(smi: str) -> str:
 
 
 def _model(name: str, entry: Mapping[str, Any]) -> DeviceModel:
+    memory = units.size(entry["memory"])
     return DeviceModel(
         name=name,
         title=entry["title"],
-        memory=units.size(entry["memory"]),
+        memory=memory,
+        visible=units.size(entry["visible"]) if "visible" in entry else memory,
         bandwidth=units.size(entry["bandwidth"]),
         peak={kind: int(Fraction(str(rate)) * 10**12) for kind, rate in entry["peak"].items()},
         source=entry["source"],

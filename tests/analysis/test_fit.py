@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from gptcalc import fit, units
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.memory.fit import Fit, largest
+from gptcalc.analysis.memory.fit import Fit
 from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.room import largest
 from gptcalc.architecture import Architecture
 from gptcalc.cli import run
 from gptcalc.conventions import ALL, InferenceRun

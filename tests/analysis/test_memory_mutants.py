@@ -9,7 +9,7 @@ import pytest
 
 import gptcalc
 from gptcalc.analysis.memory import cache, inference, weights
-from gptcalc.analysis.memory.fit import largest
+from gptcalc.analysis.memory.room import largest
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.conventions import ALL
 from gptcalc.document import build
@@ -131,7 +131,7 @@ MUTANTS = [
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
     ("inference", "Stage(sum(row.total for", "Stage(sum(row.bytes for", "stages"),
     ("inference", "within - share.whole.total", "within", "norms on 16"),
-    ("fit", "while high - low > 1:", "while high - low > 2:", "max_context"),
+    ("room", "while high - low > 1:", "while high - low > 2:", "max_context"),
 ]  # fmt: skip
 
 

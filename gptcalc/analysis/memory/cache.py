@@ -8,11 +8,13 @@ from math import prod
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import Held, Kind, Pool, held
+from gptcalc.analysis.memory.engines import Held, Kind, Pool, blocks, held
+from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import CacheForm, CacheRun, Engine, keywords
+from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, keywords, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
 from gptcalc.equations.roles import Stored
@@ -44,6 +46,8 @@ class KVCache(Struct, frozen=True, omit_defaults=True):
     full_bytes: int
     formula: str
     groups: tuple[CacheGroup, ...]
+    next_token_bytes: int | Fraction  # what the next token of one sequence adds, windows that are full left out
+    room: Room | None = None  # what so many bytes hold
     source: int | None = None  # tokens that the encoder reads
 
 
@@ -154,11 +158,25 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, how.prefill_chunk)),
         formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
         groups=tuple(_group(part, batch) for part in parts),
+        next_token_bytes=whole(Fraction(p.layers * p.bytes, p.every) for p in growing if p.has_room(length)),
+        room=_room(architecture, how, found, length),
         source=source or None,
     )
 
 
-kv = keywords(CacheRun, cached)
+def _room(architecture: Architecture, how: CacheRun, found: list[Pool], context: int) -> Room | None:
+    """What --bytes hold."""
+    if not isinstance(how, RoomRun) or how.bytes is None:
+        return None
+
+    def needed(length: int) -> int:
+        return sum(part.bytes for part in held(how.engine, found, length, how.prefill_chunk))
+
+    held_ = room(how.bytes, needed, context, blocks(how.engine, found))
+    return replace(held_, longest=possible(held_.longest, architecture))
+
+
+kv = keywords(RoomRun, cached)
 
 
 def whole(shares: Iterable[Fraction]) -> int | Fraction:

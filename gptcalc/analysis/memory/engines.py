@@ -69,6 +69,10 @@ class Pool(Struct, frozen=True):
     def grows(self) -> bool:
         return self.kind not in CONSTANT
 
+    def has_room(self, context: int) -> bool:
+        """Whether one token more than `context` adds an entry."""
+        return self.limit is None or context < self.limit
+
     def tokens(self, context: int) -> int:
         """What the mathematics needs of `context` tokens: the last ones, or those whose entries are complete."""
         if self.every > 1:
@@ -142,6 +146,33 @@ def _pages(pool: Pool, context: int, chunk: int, block: int) -> int:
     return -(-min(pool.limit - 1 + chunk, context) // block) + 1
 
 
+class Blocks(NamedTuple):
+    """How vLLM's cache is cut: a block's tokens (of a layer with the largest pages) and its bytes, over all layers."""
+
+    tokens: int
+    bytes: int
+
+
+def blocks(engine: Engine, pools: list[Pool]) -> Blocks | None:
+    """What the cache is cut into; None where an engine has no blocks, or those of recurrent layers are among them."""
+    growing = [pool for pool in pools if pool.grows]
+    if engine != "vllm" or not growing or any(pool.kind in ("state", "conv") for pool in pools):
+        return None
+    if not _mixed(growing):
+        page = LATENT_PAGE if any(pool.kind in ("latent", "index") for pool in growing) else PAGE
+        return Blocks(page, page * sum(pool.layers * pool.bytes for pool in growing))
+    layers: dict[tuple[int | None, int], int] = {}
+    for pool in growing:
+        layers[pool.limit, pool.bytes] = layers.get((pool.limit, pool.bytes), 0) + pool.layers
+    return Blocks(PAGE, page_bytes(growing) * _group(list(layers.values())))
+
+
+def _group(layers: list[int]) -> int:
+    """Layers of a group, where there are so many of each kind."""
+    least, most = min(layers), max(layers)
+    return most if most * GROUP_RATIO[1] < least * GROUP_RATIO[0] else least
+
+
 def _mixed(pools: list[Pool]) -> bool:
     """Whether windowed layers and others share the pages."""
     return any(pool.limit for pool in pools) and len({(pool.limit, pool.bytes) for pool in pools}) > 1
@@ -157,8 +188,7 @@ def _paged(pools: list[Pool], context: int, chunk: int) -> list[Held]:
     layers: dict[tuple[int | None, int], int] = {}
     for pool in pools:
         layers[pool.limit, pool.bytes] = layers.get((pool.limit, pool.bytes), 0) + pool.layers
-    least, most = min(layers.values()), max(layers.values())
-    group = most if most * GROUP_RATIO[1] < least * GROUP_RATIO[0] else least
+    group = _group(list(layers.values()))
     found = []
     pages: dict[tuple[int | None, int], int] = {}
     for pool in pools:

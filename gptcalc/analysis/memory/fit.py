@@ -13,17 +13,15 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.result import Device
+from gptcalc.analysis.memory.room import largest
 from gptcalc.analysis.memory.vllm import VERSIONS, settled
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import FitRun, Share
+from gptcalc.conventions import FitRun, Share, possible
 from gptcalc.dtypes import FORMATS
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
     from gptcalc.analysis.memory.training import Training
-
-#: beyond this nothing grows any more: the answer is "any"
-UNBOUNDED = 2**160
 
 
 class Fit(Struct, frozen=True, kw_only=True):
@@ -35,7 +33,8 @@ class Fit(Struct, frozen=True, kw_only=True):
     needed: int  # by the fullest device
     headroom: int  # negative where it doesn't fit
     max_batch: int | None  # at this context; null: any
-    max_context: int | None  # at this batch; null: any. Not capped at the model's own context
+    max_context: int | None  # at this batch; null: any. Not capped at the model's own context, but at a learned table's
+    made_for: int  # the model's own context
     limited_by: str  # what takes most of what one sequence more would need, or what is too large already
     widest_dtype: str | None = None  # of the weight formats that fit, the one with most bytes
     batch: int
@@ -55,22 +54,6 @@ class Fit(Struct, frozen=True, kw_only=True):
     exact: tuple[str, ...]
     estimated: tuple[str, ...] = ()
     notes: tuple[str, ...]
-
-
-def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
-    """The largest n for which a condition holds that, once false, stays false; `low` is known to hold. None: any."""
-    high = max(low, 1)
-    while fits(high):
-        low, high = high, 2 * high
-        if high > UNBOUNDED:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> Fit:
@@ -141,7 +124,8 @@ def answer(asked: Asked, device: Device, capacity: int, utilization: Share) -> F
         needed=device.total,
         headroom=asked.budget - device.total,
         max_batch=largest(lambda n: asked.fits(batch=n)),
-        max_context=largest(lambda n: asked.fits(context=n)),
+        max_context=possible(largest(lambda n: asked.fits(context=n)), run.architecture),
+        made_for=run.architecture.c,
         limited_by=limited_by(device, asked.budget),
         batch=asked.batch,
         context=asked.context,

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Utilization, room
 from gptcalc.cli.options import Columns, Models, Set, Sort, context_warnings
 from gptcalc.conventions import CompareRun
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, NoPosition
 
 DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
 #: with a budget
@@ -42,7 +43,17 @@ def command(
     rows, warnings = [], []
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
-        warnings += [*loaded.notes, *context_warnings(loaded.architecture, how)]
+        warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
         rows.append(figures.row(figures.Facts(loaded.architecture, loaded.written, how, usable), keys))
     rows = figures.ordered(rows, sort)
     return Answer(rows, show("rows", rows, keys), tuple(warnings))
+
+
+def _about_context(architecture: Architecture, how: CompareRun, alone: bool) -> tuple[str, ...]:
+    """A model that can't have the context has – for what asks for it; where it is the only one, that is an error."""
+    try:
+        return context_warnings(architecture, how)
+    except NoPosition as error:
+        if alone:
+            raise
+        return (f"warning: {error.message}",)

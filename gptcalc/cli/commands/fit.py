@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, capacity
+from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import FitRun, InferenceRun, TrainingFitRun, TrainingRun
 
@@ -28,11 +28,11 @@ def command(
     if isinstance(how, TrainingRun):
         from gptcalc.analysis.memory.fit_training import fitted_training
 
-        step = over(architecture, devices, how).to(TrainingFitRun, utilization=room.share)
+        step = over(architecture, asked_devices(devices, room), how).to(TrainingFitRun, utilization=room.share)
         found = fitted_training(architecture, room.bytes, step)
     else:
         from gptcalc.analysis.memory.fit import fitted
 
-        served = over(architecture, devices, how).to(FitRun, utilization=room.share)
+        served = over(architecture, asked_devices(devices, room), how).to(FitRun, utilization=room.share)
         found = fitted(architecture, room.bytes, served, room.title)
     return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)

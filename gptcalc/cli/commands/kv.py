@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why, context_warnings
-from gptcalc.conventions import CacheRun
+from gptcalc.conventions import RoomRun
 
 
 def command(
     model: Model,
-    how: CacheRun,
+    how: RoomRun,
     settings: Set = [],  # noqa: B006
     why: Why = None,
 ) -> Answer:

@@ -47,7 +47,7 @@ def command(
             metavar="SIZE",
             parser=byte_size("--fits"),
             show_default=False,
-            help="What fits a device of this memory, such as 24GiB, at --context (default: the model's own).",
+            help="What fits a device of this memory, such as 24GiB, and is made for --context (default: its own).",
         ),
     ] = None,
     device: DeviceName = None,

@@ -1,0 +1,62 @@
+"""What so much memory holds of a cache: tokens, requests, blocks, as vLLM's log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gptcalc.analysis.memory.engines import Blocks
+
+#: beyond this nothing grows any more: the answer is "any"
+UNBOUNDED = 2**160
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    """What a cache of so many bytes holds. tokens: of requests of the context, the share of a last one with them."""
+
+    bytes: int
+    tokens: int
+    requests: int  # whole ones of the context
+    concurrency: float  # requests of the context, with the share of a last one
+    request_bytes: int  # what one takes
+    longest: int | None  # tokens of a single request; null: any
+    blocks: int | None = None
+    block_tokens: int | None = None
+    block_bytes: int | None = None
+
+
+def room(size: int, needed: Callable[[int], int], context: int, cut: Blocks | None) -> Room:
+    """needed: bytes that one sequence of a length takes. Whole blocks are shared by requests, as vLLM counts them.
+
+    vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config and get_kv_cache_capacity.
+    """
+    request = needed(context)
+    usable = size if cut is None else size // cut.bytes * cut.bytes
+    return Room(
+        bytes=size,
+        tokens=usable * context // request,
+        requests=usable // request,
+        concurrency=usable / request,
+        request_bytes=request,
+        longest=largest(lambda length: needed(length) <= size),
+        blocks=None if cut is None else size // cut.bytes,
+        block_tokens=None if cut is None else cut.tokens,
+        block_bytes=None if cut is None else cut.bytes,
+    )
+
+
+def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
+    """The largest n for which a condition holds that, once false, stays false; `low` is known to hold. None: any."""
+    high = max(low, 1)
+    while fits(high):
+        low, high = high, 2 * high
+        if high > UNBOUNDED:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

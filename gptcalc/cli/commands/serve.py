@@ -1,0 +1,41 @@
+"""gptcalc serve"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
+from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.conventions import FitRun, InferenceRun
+
+
+def command(
+    model: Model,
+    how: InferenceRun,
+    budget: Budget = None,
+    device: DeviceName = None,
+    devices: Devices = None,
+    utilization: Utilization = None,
+    draft: Annotated[
+        str | None,
+        typer.Option("--draft", metavar="MODEL", help="A smaller model beside it that proposes tokens."),
+    ] = None,
+    settings: Set = [],  # noqa: B006
+) -> Answer:
+    """What a server has left for its cache: tokens, blocks, requests at once. Exit status 1: not even one."""
+    from gptcalc.analysis.memory.serve import served
+    from gptcalc.analysis.memory.sharding import over
+    from gptcalc.sources import load
+
+    room = capacity(budget, device, utilization)
+    loaded = load(model, settings)
+    proposer = None if draft is None else load(draft)
+    architecture = loaded.architecture
+    warnings = (*loaded.notes, *(proposer.notes if proposer else ()), *context_warnings(architecture, how))
+    run = over(architecture, asked_devices(devices, room), how)
+    how_ = run.to(FitRun, utilization=room.share)
+    found = served(architecture, room.bytes, how_, room.title, proposer.architecture if proposer else None)
+    return Answer(found, show("serve", found, room.title), warnings, 0 if found.starts else 1)
