@@ -11,7 +11,7 @@ import pytest
 import gptcalc
 from gptcalc import InputError, conventions
 from gptcalc.cli import run
-from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, Run, TrainingRun, declared
+from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, RoomRun, Run, TrainingRun, declared
 
 #: a wrong call of the library, and the same on the command line
 WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
@@ -60,7 +60,7 @@ def test_a_budget_is_a_size(budget: int | str) -> None:
 
 @pytest.mark.parametrize(
     ("function", "kind"),
-    [(gptcalc.kv, conventions.RoomRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, InferenceRun), (gptcalc.fit, FitRun)],
+    [(gptcalc.kv, RoomRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, InferenceRun), (gptcalc.fit, FitRun)],
 )
 def test_keyword_arguments_are_the_fields(function: Callable[..., Any], kind: type[Run]) -> None:
     shown = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
