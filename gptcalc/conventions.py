@@ -227,11 +227,33 @@ class SumsRun(Run, frozen=True, kw_only=True):
         """Latent attention makes keys and values of a prompt, and attends over latents in a decode step."""
         return self.mla or ("absorbed" if self.phase == "decode" else "expanded")
 
+    @property
+    def kept(self) -> CacheForm:
+        """What latent attention reads of earlier tokens: in the expanded form their keys and values, else latents."""
+        return "expanded" if self.phase == "decode" and self.form == "expanded" else "latent"
+
 
 class ExplainRun(SumsRun, frozen=True, kw_only=True):
     """Which form of the sums is shown, and what is cached."""
 
     mla_cache: MlaCache = "latent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mla == "absorbed" and self.mla_cache == "expanded":
+            raise InputError(
+                "--mla absorbed: attends over latents, which --mla-cache expanded doesn't keep", kind="usage"
+            )
+
+    @property
+    def form(self) -> Form:
+        """The expanded form where keys and values are cached."""
+        return "expanded" if self.mla_cache == "expanded" else super().form
+
+    @property
+    def kept(self) -> CacheForm:
+        """What is said to be cached, or what the form reads."""
+        return "expanded" if self.mla_cache == "expanded" else super().kept
 
 
 class FlopsRun(SumsRun, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
-    model = equations(architecture, how.form)
+    model = equations(architecture, how.form, how.kept)
     for stage in model.main:
         own = stage.workload(work)
         for line in stage.lines:

@@ -14,6 +14,7 @@ from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, convention
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import FlopsRun
 from gptcalc.equations import Chosen, Constant, Entries, Equations, Line, OfSource, Pairs, Stage, Workload, equations
 from gptcalc.errors import InputError, did_you_mean
 
@@ -193,7 +194,8 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     per_term = 1 if key == "macs" else 2
     passes = found.batch * (3 if found.phase == "train" else 1)
     rows = []
-    for stage in equations(architecture, found.mla).main:
+    how = FlopsRun(phase=found.phase, mla=found.mla)
+    for stage in equations(architecture, how.form, how.kept).main:
         own = stage.workload(work)
         for line in stage.lines:
             terms = line.terms(own)

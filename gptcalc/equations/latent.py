@@ -63,10 +63,10 @@ def latent_attention(
         else:
             _indexer(lines, a.index, rotation, a.index.d - a.d_rope if a.index.rotates == "last" else 0)
         pairs = Pairs(top_k=a.index.top_k)
-    if form == "expanded" or cache == "expanded":
-        _expand(lines, a, cache)
-    elif a.kv is None:
+    if cache == "latent" and a.kv is None:
         _store_latent(lines, a)
+    if form == "expanded":
+        _expand(lines, a, cache)
     if form == "expanded":
         _attend_expanded(lines, a, cache, pairs, dropout)
     else:
@@ -126,7 +126,6 @@ def _shared_latents(lines: Lines, a: LatentAttention, source: str, cache: CacheF
     for held, made, letter in parts:
         if cache == "latent":
             lines.read(f"{held}[s,{letter}] = {held}_{source}[s,{letter}]")
-            lines.pointwise(f"{made}[t,{letter}] = {held}[t,{letter}]")
         else:
             lines.pointwise(f"{made}[t,{letter}] = {made}_{source}[t,{letter}]")
 
@@ -138,11 +137,12 @@ def _store_latent(lines: Lines, a: LatentAttention) -> None:
 
 
 def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
-    """Keys and values of every head, from the latents of the new tokens."""
+    """Keys and values of every head: of the new tokens, if they are kept, else of all whose latents are."""
     bias = "kv_b" in a.bias
-    text = f"k_N[t,h,a] = Σ_l c_KV[t,l]·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
+    at, latent = ("t", "c_KV[t,l]") if cache == "expanded" else ("s", "C[s,l]")
+    text = f"k_N[{at},h,a] = Σ_l {latent}·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
     lines.sum(text, saved=2, W_UK=Mark("k_b", "latent keys"), b_UK="k_b.bias")
-    text = f"v[t,h,w] = Σ_l c_KV[t,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
+    text = f"v[{at},h,w] = Σ_l {latent}·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
     lines.sum(text, saved=2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")
     if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
         nope = lines.scope["a"].symbol
@@ -150,8 +150,6 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
         lines.pointwise(f"k[t,h,b] = {joined}")
         lines.store("K[s,h,b] = k[s,h,b]", "keys", Pairs())
         lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs())
-    elif a.kv is None:
-        _store_latent(lines, a)
 
 
 def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: int) -> None:

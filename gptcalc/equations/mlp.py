@@ -161,9 +161,9 @@ def _feed_forward(
     lines.pointwise(text, condition, 2 * kept, component, **slopes)
 
 
-def experts(lines: Lines, m: Experts) -> None:
-    """n[t,i] → y[t,i]."""
-    _router(lines, m)
+def experts(lines: Lines, m: Experts, token: str) -> None:
+    """n[t,i] → y[t,i]; `token` is what a fixed table of experts is asked for."""
+    _router(lines, m, token)
     chosen = Chosen(m.top_k, m.n_experts)
     source, width = "n[t,i]", "i"
     if m.latent is not None:
@@ -186,7 +186,7 @@ def experts(lines: Lines, m: Experts) -> None:
         _shared(lines, m, m.shared)
 
 
-def _router(lines: Lines, m: Experts) -> None:
+def _router(lines: Lines, m: Experts, token: str) -> None:
     """π[t,η]: how much each chosen expert weighs; the router itself runs over all of them."""
     router = "router"
     source = "n[t,i]"
@@ -207,7 +207,7 @@ def _router(lines: Lines, m: Experts) -> None:
     if m.router.softcap is not None:
         cap = number(m.router.softcap)
         lines.pointwise(f"ρ[t,η] = {cap}·tanh(ρ[t,η]/{cap})", component=router)
-    _choose(lines, m)
+    _choose(lines, m, token)
     _weigh(lines, m)
 
 
@@ -235,10 +235,10 @@ def _router_layers(lines: Lines, layers: RouterLayers, source: str) -> str:
     return "n_H[t,ṗ]"
 
 
-def _choose(lines: Lines, m: Experts) -> None:
+def _choose(lines: Lines, m: Experts, token: str) -> None:
     """R(t): the experts of a token."""
     if isinstance(m.choice, Hash):
-        lines.pointwise(f"R(t) = listed_η({m.top_k}, token(t))", component="router")
+        lines.pointwise(f"R(t) = listed_η({m.top_k}, {token})", component="router")
         return
     one = "ψ" if m.sink is not None else "η"  # which runs over what may be chosen
     score = SCORES.get(m.router.kind, "ρ[t,η]").replace("η", one) + f" + b_S[{one}]" * m.selection_bias

@@ -346,7 +346,7 @@ class _Model:
             lines += scalar.lines
         return lines
 
-    def mixer(self, lines: Lines, mixer: Mixer) -> None:
+    def mixer(self, lines: Lines, mixer: Mixer, token: str) -> None:
         dropout = self.model.dropout is not None and self.model.dropout.attention
         match mixer:
             case Attention():
@@ -359,7 +359,7 @@ class _Model:
             case Mlp():
                 mlp.mlp(lines, mixer)
             case Experts():
-                mlp.experts(lines, mixer)
+                mlp.experts(lines, mixer, token)
             case LinearAttention():
                 linear.linear_attention(lines, mixer)
             case Mamba():
@@ -420,7 +420,7 @@ class _Model:
         lines.pointwise(f"x_M[{here},κ] = {{n_E[t,κ] if κ < {d}; n_H[{here},κ − {d}] otherwise}}", saved=2)
         lines.sum(f"{x} = Σ_κ x_M[{here},κ]·W_M[κ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
-        _Parts(self, out).parts(mtp.block)
+        _Parts(self, out, "token(t + module + 1)").parts(mtp.block)
         out.extend(self.streams_end())
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
@@ -432,9 +432,11 @@ class _Model:
 class _Parts:
     """Walks one block's parts; the second sublayer of a kind is attn2, mlp2, …"""
 
-    def __init__(self, model: _Model, out: list[Line]) -> None:
+    def __init__(self, model: _Model, out: list[Line], token: str = "token(t)") -> None:
+        """`token`: which one is read at position t."""
         self.model = model
         self.out = out
+        self.token = token
         self.prefixes = Prefixes()
         residual = model.model.dropout
         self.dropout = residual is not None and residual.residual
@@ -517,6 +519,6 @@ class _Parts:
         prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")
         lines = self.model.lines(prefix, component(mixer), scope)
         enter(lines, mixer, given)
-        self.model.mixer(lines, mixer)
+        self.model.mixer(lines, mixer, self.token)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)
         self.out.extend(lines.lines)

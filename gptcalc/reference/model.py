@@ -162,7 +162,7 @@ class Model:
         result = self._logits(final, step) if a.head.vocabulary else final
         if summary is not None and a.head.pooler is not None and a.head.pooler.labels and not a.head.vocabulary:
             result = summary
-        predicted = self._predict(final if streams is None else x, step) if predict else []
+        predicted = self._predict(entered, final if streams is None else x, step) if predict else []
         self.cache.length = step.length
         return Result(result, hidden, entered, step.attention, predicted, summary, step.source)
 
@@ -269,8 +269,9 @@ class Model:
 
     # multi-token prediction
 
-    def _predict(self, x: Array, step: Step) -> list[Array]:
-        """Logits of the MTP modules. Module k sees, at position t, the stream of t and the token of t + k + 1."""
+    def _predict(self, entered: Array, x: Array, step: Step) -> list[Array]:
+        """Logits of the MTP modules. Module k sees, at position t, the stream of t and what the token of t + k + 1
+        entered the first block as."""
         a = self.architecture
         predicted: list[Array] = []
         for k in range(a.mtp.n if a.mtp is not None else 0):
@@ -281,7 +282,7 @@ class Model:
             w = self.weights.at(f"mtp.{k}")
             part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
             self._prepare(part)
-            e = normed(self._embed(part), a.mtp.norm, w.at("embedding_norm"))
+            e = normed(entered[:, ahead:], a.mtp.norm, w.at("embedding_norm"))
             if a.streams is not None:
                 e = spread_out(e, a.streams.n)
             h = normed(x[:, : part.new], a.mtp.norm, w.at("hidden_norm"))

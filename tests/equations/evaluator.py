@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gptcalc.architecture import Architecture, Block, stem, sublayers
-from gptcalc.equations import Index, Line
+from gptcalc.equations import Constant, Index, Line
 from gptcalc.equations.grammar import (
     Call,
     Chosen,
@@ -56,6 +56,13 @@ class Set(NamedTuple):
 
     letters: tuple[str, ...]
     members: Array
+
+
+class Known(NamedTuple):
+    """What is still known of a value, and what its axes run over."""
+
+    axes: tuple[Index, ...]
+    array: Array
 
 
 class Product(NamedTuple):
@@ -110,9 +117,10 @@ class Run:
 
     def __init__(
         self, architecture: Architecture, equations: Equations, weights: Mapping[str, Array], tokens: Array,
-        listed: Callable[[str, int, int], Array],
+        listed: Callable[[str, Array, int, int], Array], before: Run | None = None,
     ) -> None:  # fmt: skip
-        """`listed` gives a fixed table's choice for all tokens, by the sublayer's prefix, k and n."""
+        """`listed` gives a fixed table's choice for tokens, by the sublayer's prefix, k and n. `before` is the run of
+        all tokens but the last, which alone is new then: of the others there is what store lines kept."""
         self.architecture = architecture
         self.equations = equations
         self.weights = weights
@@ -121,15 +129,20 @@ class Run:
         self.length = len(tokens)
         self.values: dict[str, Array] = {}
         self.sets: dict[str, Set] = {}
+        self.axes: dict[str, tuple[Index, ...]] = {}  # what the axes of a value run over
         self.left: dict[str, Array | Set] = {}  # NAME_SECTION, NAME_before
         self.named: dict[str, float] = {}
         self.line: Line
-        self.token: int | None = None  # the only one, where a state is walked along the sequence
+        self.before = before
+        #: the only new one: in a decode step, or where a state is walked along the sequence
+        self.token: int | None = None if before is None else len(tokens) - 1
         self.prefix = ""
         self.layer_ends: list[Array] = []  # the stream, or all streams, after every layer
         self.products: list[Product] = []
         self.softmaxes: list[list[Value]] = []  # the attention weights of every sublayer
         self.stored: list[tuple[str, Line, Array]] = []
+        self.kept: dict[tuple[str, str], dict[str, Known]] = {}  # by stage and sublayer: what store lines read
+        self.read: dict[str, Array] = {}  # which elements this line has read of what there is
 
     def whole(self) -> None:
         """The forward pass."""
@@ -177,6 +190,8 @@ class Run:
         """Runs the lines and gives each when it is run; those with a state token by token, so that it has no t."""
         at = 0
         while at < len(lines):
+            if self.before is not None and (at == 0 or lines[at].part != lines[at - 1].part):
+                self.recall(self.before, lines[at].part)
             block = with_states(lines, at)
             if len(block) == 1:
                 self.run(lines[at])
@@ -186,18 +201,44 @@ class Run:
             at += len(block)
 
     def token_by_token(self, lines: list[Line]) -> None:
+        whole = self.token
         for line in lines:
-            if line.stored == "state":
+            if line.stored == "state" and self.before is None:
                 left = line.statement.left
                 self.values[left.name] = np.zeros([line.scope[letter].size for letter in left.indices])
-        for token in range(self.length):
+        for token in range(self.length) if whole is None else (whole,):
             self.token = token
             for line in lines:
                 self.run(line)
-        self.token = None
+        self.token = whole
+
+    def recall(self, before: Run, part: str) -> None:
+        """What a sublayer's store lines keep is known, with room for what is new."""
+        for name, (axes, array) in before.kept.get((self.prefix, part), {}).items():
+            self.axes[name] = axes
+            shape = [self.length if index.role == "new" else self.extent(index) for index in axes]
+            room = [(0, long - short) for long, short in zip(shape, array.shape, strict=True)]
+            self.values[name] = np.pad(array.astype(float), room, constant_values=np.nan)
+
+    def keep(self, line: Line, array: Array) -> Array:
+        """What a store line keeps. What was kept of a token or an entry stays as it was; what has one size whatever the
+        length is replaced, and through it, so much of its right side stays known."""
+        left = line.statement.left.name
+        if self.before is not None and not isinstance(line.kept, Constant):
+            old = self.before.kept[self.prefix, line.part][left].array
+            there = tuple(slice(0, size) for size in old.shape)
+            array = array.copy()
+            array[there] = np.where(np.isnan(old), array[there], old)
+        known = self.kept.setdefault((self.prefix, line.part), {})
+        for name, read in self.read.items() if isinstance(line.kept, Constant) else ():
+            earlier = known[name].array if name in known else np.nan
+            known[name] = Known(self.axes[name], np.where(read, self.values[name], earlier))
+        known[left] = Known(tuple(line.scope[letter] for letter in line.statement.left.indices), array)
+        return array
 
     def assign(self, name: str, letters: tuple[str, ...], array: Array) -> None:
         """A value's new meaning; within a walk the new token's alone."""
+        self.axes[name] = tuple(self.line.scope[letter] for letter in letters)
         if self.token is None or "t" not in letters:
             self.values[name] = array
             return
@@ -212,6 +253,7 @@ class Run:
         """One line."""
         self.line = line
         tree = sentence(line.text)
+        self.read = {}
         allowed = self.all_of(conditions(str(line.condition or "")))
         self.allowed = allowed
         if isinstance(tree.left, Chosen):
@@ -232,13 +274,24 @@ class Run:
         array = np.broadcast_to(value.over(letters), shape).astype(float)
         if allowed is not None and set(allowed.letters) <= set(letters):
             array = np.where(allowed.over(letters), array, np.nan)
-        self.assign(tree.left.name, letters, array if not tree.adds else self.values[tree.left.name] + array)
+        if tree.adds:
+            array = self.present(tree.left.name, letters) + array
+        if line.kind == "store":
+            array = self.keep(line, array)
+        self.assign(tree.left.name, letters, array)
         if line.kind == "sum" and self.token is None:
             self.record(tree.right, letters)
         if tree.left.name in ("α", "α_C") and "softmax" in line.text:
             if tree.left.name == "α":
                 self.softmaxes.append([])
             self.softmaxes[-1].append(Value(letters, array))
+
+    def present(self, name: str, letters: tuple[str, ...]) -> Array:
+        """What a line adds to: in a step, of the new token alone."""
+        array = self.values[name]
+        if self.token is None or "t" not in letters:
+            return array
+        return array.take([self.token], axis=letters.index("t"))
 
     def record(self, right: Node, letters: tuple[str, ...]) -> None:
         """The sum of a line apart from what is added to it."""
@@ -256,7 +309,9 @@ class Run:
 
     def size(self, letter: str) -> int:
         """What a letter runs over here."""
-        index: Index = self.line.scope[letter]
+        return self.extent(self.line.scope[letter])
+
+    def extent(self, index: Index) -> int:
         match index.role:
             case "new" if self.token is not None:
                 return 1
@@ -297,7 +352,8 @@ class Run:
             if self.token is not None and self.line.scope[name].role == "new":
                 numbers = np.array([self.token])
             return Value((name,), numbers)
-        named = {"S": self.length, "T": self.length, **self.equations.symbols, **self.named}
+        new = self.length if self.before is None else 1
+        named = {"S": self.length, "T": new, **self.equations.symbols, **self.named}
         constant = self.line.constants.get(name, named.get(name))
         assert isinstance(constant, (int, float)), f"{self.line.text}: {name} is not defined"
         return Value((), np.array(constant))
@@ -315,6 +371,9 @@ class Run:
             inside = inside & there
             places.append(np.where(there, place, 0).astype(int))
         found = array[tuple(places)] if places else array
+        if self.line.kind == "store" and node.name in self.values:
+            read = self.read.setdefault(node.name, np.zeros(array.shape, bool))
+            read[tuple(np.broadcast_arrays(*places, inside))[:-1]] |= np.broadcast_arrays(*places, inside)[-1]
         return Value(letters, np.where(inside, found, np.nan))
 
     def array(self, node: Reference) -> Array:
@@ -400,7 +459,8 @@ class Run:
         k = int(self.value(node.arguments[0]).array)
         (letter,) = node.over
         if node.function == "listed":
-            return Set(("t",), self.listed(f"{self.prefix}{self.line.part}.", k, self.size(letter)))
+            token = self.value(node.arguments[1])
+            return Set(("t",), self.listed(f"{self.prefix}{self.line.part}.", token.over(("t",)), k, self.size(letter)))
         assert node.function == "top"
         value = self.existing(node, 1)
         rest = tuple(other for other in value.letters if other != letter)
@@ -421,11 +481,14 @@ class Run:
             shape = tuple(self.size(letter) if letter in missing else n for letter, n in zip(
                 letters, (*value.array.shape, *missing), strict=True))  # fmt: skip
             value = Value(letters, np.broadcast_to(value.over(letters), shape))
-        if self.allowed is not None and set(self.allowed.letters) <= set(value.letters):
+        allowed = self.allowed
+        if allowed is not None and (
+            set(allowed.letters) <= set(value.letters) or set(node.over) & set(allowed.letters)
+        ):
             conditions_.append(self.allowed)
-        for allowed in conditions_:
-            if allowed is not None:
-                value = together(lambda x, there: np.where(there, x, np.nan), value, allowed)
+        for condition in conditions_:
+            if condition is not None:
+                value = together(lambda x, there: np.where(there, x, np.nan), value, condition)
         return value
 
     def over(self, node: Call) -> Value:

@@ -7,7 +7,16 @@ from math import prod
 import numpy as np
 import pytest
 
-from gptcalc.architecture import Architecture, Norm, ResidualGate, Temperature
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    CompressedAttention,
+    LatentAttention,
+    Norm,
+    ResidualGate,
+    Temperature,
+    sublayers,
+)
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.mlp import combined
@@ -50,7 +59,10 @@ def test_a_later_token_changes_no_earlier_logit(name: str) -> None:
 @EVERY
 def test_probabilities_sum_to_one(name: str) -> None:
     result = model(name).prefill(TOKENS, attention=True)
-    assert result.attention
+    assert result.attention is not None
+    mixers = [mixer for block in architecture(name).blocks() for mixer in sublayers(block)]
+    attend = (Attention, LatentAttention, CompressedAttention)
+    assert bool(result.attention) == any(isinstance(mixer, attend) for mixer in mixers)
     for p in result.attention:
         total = p.sum(axis=-1)
         assert p.shape[-2:] == (len(TOKENS), len(TOKENS))
