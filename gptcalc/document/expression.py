@@ -11,8 +11,6 @@ The tree holds names only; what they stand for is the architecture's business.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gptcalc.errors import InputError, printable
@@ -21,7 +19,7 @@ MAX_DEPTH = 16
 MAX_COUNT = 1_000_000
 MAX_NAMES = 4_096  # sublayers written out; real expressions have a few dozen
 
-TOKEN = re.compile(r"\s*(?:(?P<count>(?:[0-9]+|n)(?=\s*\*))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[*\[\]()+|]))")
+SIGNS = "*[]()+|"
 
 
 class BlockNames(Struct, frozen=True):
@@ -113,17 +111,33 @@ class _Parser:
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0
         position = 0
-        end = len(text.rstrip())
-        while position < end:
-            match = TOKEN.match(text, position)
-            if match is None:
-                start = position + len(text[position:]) - len(text[position:].lstrip())
-                raise self.error(start, f"unexpected {text[start]!r}")
-            kind = match.lastgroup or ""
-            self.tokens.append((kind, match[kind], match.start(kind)))
-            position = match.end()
+        while position < len(text):
+            if text[position].isspace():
+                position += 1
+                continue
+            kind, word = self.token(position)
+            self.tokens.append((kind, word, position))
+            position += len(word)
             if len(self.tokens) > 2 * MAX_NAMES:
                 raise self.error(0, f"more than {MAX_NAMES} sublayers written out, use counts;")
+
+    def token(self, start: int) -> tuple[str, str]:
+        """A sign, a name, or a count, which stands before *; and its text."""
+        if self.text[start] in SIGNS:
+            return "sign", self.text[start]
+        end = start
+        while end < len(self.text) and self.text[end].isascii() and (self.text[end].isalnum() or self.text[end] == "_"):
+            end += 1
+        word = self.text[start:end]
+        if word == "n" or word.isdigit():
+            behind = end
+            while self.text[behind : behind + 1].isspace():
+                behind += 1
+            if self.text[behind : behind + 1] == "*":
+                return "count", word
+        if not word or word[0].isdigit():
+            raise self.error(start, f"unexpected {self.text[start]!r}")
+        return "name", word
 
     def error(self, position: int, problem: str) -> InputError:
         return InputError(f"layers: {problem} at column {position + 1} of {shown(self.text)}")

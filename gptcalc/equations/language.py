@@ -32,7 +32,6 @@ How mixers without a growing cache are written:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
@@ -119,24 +118,39 @@ class Statement(NamedTuple):
     adds: bool = False  # += adds to what the left side was
 
 
-REFERENCE = re.compile(r"([^\W\d_][\w′̂]*)\[([^\]]*)\]")
-SUM = re.compile(r"Σ_(?:\{([^}|]*)[^}]*\}|(\w))")
-
-
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Statement:
     """Take a line apart. The same text always means the same, so this is done once for all models."""
     left_text, _, right_text = text.partition("=")
-    references = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(text))
-    left = references[0] if REFERENCE.search(left_text) else Reference("", ())
+    references = _references(text)
+    left = references[0] if "[" in left_text else Reference("", ())
     adds = left_text.endswith("+")
-    found = SUM.search(right_text)
-    if found is None:
-        added = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(right_text)) if adds else ()
-        return Statement(left, references, added, (), adds)
-    product = _before_sum(right_text[found.end() :])
-    factors = tuple(Reference(m[1], _letters(m[2])) for m in REFERENCE.finditer(product))
-    return Statement(left, references, factors, _letters(found[1] or found[2] or ""), adds)
+    _, sum_, behind = right_text.partition("Σ_")
+    if not sum_:
+        return Statement(left, references, _references(right_text) if adds else (), (), adds)
+    if behind.startswith("{"):
+        summed, _, behind = behind[1:].partition("}")
+    else:
+        summed, behind = behind[0], behind[1:]
+    factors = _references(_before_sum(behind))
+    return Statement(left, references, factors, _letters(summed.partition("|")[0]), adds)
+
+
+def _references(text: str) -> tuple[Reference, ...]:
+    """Every NAME[indices], from left to right."""
+    found = []
+    end = 0
+    while (start := text.find("[", end)) >= 0:
+        first = start
+        while first > end and _in_a_name(text[first - 1]):
+            first -= 1
+        end = text.index("]", start)
+        found.append(Reference(text[first:start].lstrip("0123456789_"), _letters(text[start + 1 : end])))
+    return tuple(found)
+
+
+def _in_a_name(character: str) -> bool:
+    return character.isalnum() or character in "_′\u0302"
 
 
 def _before_sum(text: str) -> str:
@@ -149,12 +163,11 @@ def _before_sum(text: str) -> str:
     return text
 
 
-#: an index is one small letter; what stands beside it in brackets (t − 3 + κ, d_nope + p) says how far it is moved
-LETTER = re.compile(r"(?<![\w′])[^\W\d_](?![\w′])")
-
-
 def _letters(text: str) -> tuple[str, ...]:
-    return tuple(letter for letter in LETTER.findall(text) if letter.islower())
+    """The indices: small letters that stand alone. What stands beside one in brackets (t − 3 + κ, d_nope + p) says how
+    far it is moved."""
+    around = zip(f" {text}", text, f"{text} "[1:], strict=False)
+    return tuple(at for before, at, after in around if at.islower() and not (_in_a_name(before) or _in_a_name(after)))
 
 
 #: a number that a text has by name, or a list of them by an index

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 MAX_LENGTH = 20_000
 MAX_NESTING = 8
 
-_LINE = re.compile(r"( *)(?:([A-Za-z_]\w*):|(-)(?= +\S))(?: +(\S.*))?")
-_TOKEN = re.compile(r' *([\[\]{},]|:(?= )|"[^"\\]*"|[\w.+/(][^,\[\]{}"\'#:]*(?::[^,\[\]{}"\'#: ]+)*)')
-_QUOTED = re.compile(r'("[^"\\]*")(?: +(?:#.*)?)?')
-_PLAIN = re.compile(r"[\w./(+]|-[\w.]")
+#: within brackets; compiled where there are any
+_TOKEN = r' *([\[\]{},]|:(?= )|"[^"\\]*"|[\w.+/(][^,\[\]{}"\'#:]*(?::[^,\[\]{}"\'#: ]+)*)'
 
 
 class NotSimple(Exception):
@@ -54,10 +52,11 @@ def _lines(text: str) -> list[_Line]:
             continue
         if not line.isprintable():
             raise NotSimple
-        match = _LINE.fullmatch(line)
-        if match is not None:
-            value = _without_comment(match[4] or "")
-            lines.append(_Line(len(match[1]), match[2] or match[3], value, value == (match[4] or "").rstrip(" ")))
+        found = _keyed(bare)
+        if found is not None:
+            key, written = found
+            value = _without_comment(written)
+            lines.append(_Line(len(line) - len(line.lstrip(" ")), key, value, value == written))
         elif lines and lines[-1].open and lines[-1].key != "-" and _goes_on(lines[-1], line, bare):
             lines[-1] = lines[-1]._replace(value=f"{lines[-1].value} {bare}")
         else:
@@ -65,20 +64,41 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
+def _keyed(bare: str) -> tuple[str, str] | None:
+    """The key of a line, or - of an item, and what stands behind it."""
+    if bare.startswith("- "):
+        return "-", bare[1:].lstrip(" ")
+    key, colon, value = bare.partition(":")
+    if not colon or not key.isidentifier() or not key[0].isascii() or value[:1] not in ("", " "):
+        return None
+    return key, value.lstrip(" ")
+
+
+def _is_plain(value: str) -> bool:
+    """Whether it may be text without quotes."""
+    first, second = value[:1], value[1:2]
+    return (
+        first.isalnum()
+        or first in ("_", ".", "/", "(", "+")
+        or (first == "-" and (second.isalnum() or second in ("_", ".")))
+    )
+
+
 def _goes_on(before: _Line, line: str, bare: str) -> bool:
     """Whether a line without a key continues the plain text before it."""
     deeper = len(line) - len(line.lstrip(" ")) > before.indent
-    return deeper and _PLAIN.match(before.value) is not None and " #" not in bare
+    return deeper and _is_plain(before.value) and " #" not in bare
 
 
 def _without_comment(value: str) -> str:
     if value.startswith("#"):
         return ""
     if value.startswith('"'):
-        match = _QUOTED.fullmatch(value)
-        if match is None:
+        inside, end, rest = value[1:].partition('"')
+        behind = rest.lstrip(" ")
+        if not end or "\\" in inside or (behind and (not behind.startswith("#") or behind == rest)):
             raise NotSimple
-        return match[1]
+        return f'"{inside}"'
     return value.partition(" #")[0].rstrip(" ")
 
 
@@ -123,7 +143,7 @@ def _value(value: str, scalar: Callable[[str], Any]) -> Any:
         return _Flow(value, scalar).whole()
     if value.startswith('"'):
         return _unquoted(value)
-    if value and (_PLAIN.match(value) is None or ": " in value or value.endswith(":")):
+    if value and (not _is_plain(value) or ": " in value or value.endswith(":")):
         raise NotSimple
     return scalar(value)
 
@@ -138,9 +158,9 @@ class _Flow:
     def __init__(self, text: str, scalar: Callable[[str], Any]) -> None:
         self.scalar = scalar
         self.tokens: list[str] = []
-        at = 0
+        token, at = re.compile(_TOKEN), 0
         while at < len(text):
-            match = _TOKEN.match(text, at)
+            match = token.match(text, at)
             if match is None:
                 raise NotSimple
             self.tokens.append(match[1].rstrip(" "))

@@ -306,29 +306,35 @@ class _Composer:
 
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+#: patterns, compiled when a number that is not just digits comes by
+_INTEGER = r"[-+]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)"
+_FLOAT = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _REFUSED = {
-    re.compile(r"yes|no|on|off|Yes|No|On|Off|YES|NO|ON|OFF"): "write true or false, or quote it",
-    re.compile(r"[-+]?(?:0[0-9]+|0[xob][0-9a-fA-F]+)"): "write the number in decimal, without leading zeros",
-    re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"): "write a finite number",
+    r"[-+]?(?:0[0-9]+|0[xob][0-9a-fA-F]+)": "write the number in decimal, without leading zeros",
+    r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)": "write a finite number",
 }
+_ANSWERS = {form for word in ("yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())}
 
 
 def scalar(text: str) -> Any:
     """A plain scalar: null, true, false, 4096, 1_000, 0.5, 1e4 (a number here); anything else is text."""
     if text in _WORDS or text.lower() in ("null", "true", "false"):
         return _WORDS[text.lower()]
+    if text in _ANSWERS:
+        raise InputError(f"{text} is ambiguous", "write true or false, or quote it")
+    if text[0] not in "+-.0123456789":
+        return text
+    whole = text[0] != "0" and text.isascii() and text.isdigit()
     if len(text) > MAX_DIGITS:
-        if _INTEGER.fullmatch(text):
+        if whole or re.fullmatch(_INTEGER, text):
             raise InputError(f"a number of {len(text)} digits ({text[:10]}…)", "no size is that large")
         return text
-    if _INTEGER.fullmatch(text):
+    if whole or re.fullmatch(_INTEGER, text):
         return int(text)
     for pattern, hint in _REFUSED.items():
-        if pattern.fullmatch(text):
+        if re.fullmatch(pattern, text):
             raise InputError(f"{text} is ambiguous", hint)
-    if not _FLOAT.fullmatch(text):
+    if not re.fullmatch(_FLOAT, text):
         return text
     value = float(text)
     if math.isinf(value):
