@@ -76,7 +76,7 @@ def held_in_a_step(
 def makes_again(mixer: Mixer) -> bool:
     """Heads convolved twice: the first convolution of the tokens before is made again from what is kept, which a line
     for new tokens can't say."""
-    return isinstance(mixer, Attention) and mixer.convolved is not None
+    return isinstance(mixer, Attention) and mixer.cca is not None
 
 
 def choice_of(model: Model) -> Callable[[str, Array, int, int], Array]:
