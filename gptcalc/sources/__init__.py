@@ -211,10 +211,12 @@ def _from_folder(path: str) -> Source:
     if "config.json" in files:
         found = _from_text_file(os.path.join(path, "config.json"))
         return found._replace(tensors=path) if any(name in files for name in WHOLE) else found
+    if "adapter_config.json" in files:
+        adapter = os.path.join(path, "adapter_config.json")
+        _from_text_file(adapter)  # says whose adapter it is
+        raise _adapter(adapter, {})
     if is_checkpoint(path):
         return _from_checkpoint(path)
-    if "adapter_config.json" in files:
-        raise _adapter(os.path.join(path, "adapter_config.json"), {})
     raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
 
 

@@ -302,6 +302,21 @@ def test_a_tied_table_stored_twice_is_named(tmp_path: Path, gptcalc: Command) ->
     assert {row["role"]: row["params"] for row in found["held"]}["copies"] == 96
 
 
+def test_an_adapter_is_named_with_its_base(tmp_path: Path, gptcalc: Command) -> None:
+    name = f"base_model.model.{M}"
+    save(tmp_path / "adapter_model.safetensors", {
+        f"{name}.lora_A.weight": ("F32", (8, IN)), f"{name}.lora_B.weight": ("F32", (OUT, 8)),
+    })  # fmt: skip
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": "a/b"}))
+    status, out, err = gptcalc("kv", tmp_path)
+    assert (status, out) == (2, "")
+    assert "this is a LoRA adapter, without an architecture of its own; its base model is a/b" in err
+    status, out, err = gptcalc("params", tmp_path, "--json")
+    assert (status, json.loads(out)["total"]) == (0, 0)
+    assert [(row["role"], row["params"]) for row in json.loads(out)["held"]] == [("adapters", 8 * IN + 8 * OUT)]
+    assert "this is a LoRA adapter" in err
+
+
 def test_other_modalities_are_no_part_of_the_text_model(tmp_path: Path, gptcalc: Command) -> None:
     more: Tensors = {"vision_tower.blocks.0.weight": ("BF16", (5,)), "multi_modal_projector.weight": ("BF16", (7,))}
     renamed = {name.replace("model.", "language_model.model.", 1): entry for name, entry in tiny().items()}

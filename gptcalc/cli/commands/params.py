@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gptcalc.sources import Model as Loaded
     from gptcalc.sources.packed import Weight
 
-#: words of the error about a GGUF file of an unknown architecture
-GGUF_NAME = "general.architecture"
+#: words of the error about tensors alone, which here is none
+EXPECTED = "a checkpoint's header holds tensors"
 
 By: TypeAlias = Literal["component", "group", "tensor"]
 
@@ -89,7 +89,7 @@ def _counted(path: str, by: By | None, why: InputError) -> Answer:
     if inside.unclear:
         raise unclear(path, inside.unclear)
     counts = counted(path, found, inside, by_name(inside))
-    notes = (f"{why.message}; its tensors are counted by name",) if GGUF_NAME in why.message else ()
+    notes = () if EXPECTED in why.message else (f"{why.message}; its tensors are counted by name",)
     return Answer(counts, show("checkpoint", counts, by), (*notes, *found.notes))
 
 
