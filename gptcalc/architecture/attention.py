@@ -90,11 +90,6 @@ class ConvolvedHeads(Strict, frozen=True, kw_only=True):
     kernel: Kernel
     head_kernel: Kernel
 
-    @property
-    def before(self) -> int:
-        """How many tokens before its own a query depends on."""
-        return self.kernel + self.head_kernel - 2
-
 
 class DynamicMask(Strict, frozen=True, kw_only=True):
     """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys

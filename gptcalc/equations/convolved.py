@@ -22,7 +22,8 @@ def scope(a: Attention, cca: ConvolvedHeads, letters: dict[str, Index], symbols:
         "ǎ": letters["a"],
         "κ": symbols.index("kernel", cca.kernel, "taps", name),
         "ǩ": symbols.index("head_kernel", cca.head_kernel, "taps", name),
-        "ϰ": symbols.derived(str(cca.before), cca.before, "taps"),
+        "ϰ": symbols.derived(str(cca.kernel - 1), cca.kernel - 1, "taps"),
+        "ṫ": symbols.derived(str(cca.head_kernel - 1), cca.head_kernel - 1, "taps"),
         "ς": symbols.derived("1", 1, "taps"),
         "ν": symbols.derived(f"{a.n_kv_heads}·{letters['w'].symbol}/2", half, "channels", "tp"),
     }
@@ -53,13 +54,14 @@ def _convolve(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str) 
     lines.pointwise(f"u[t,ȟ,a] = {{q[t,{heads},a] if ȟ < {a.n_heads}; {keys} otherwise}}")
     first, second = cca.kernel - 1, cca.head_kernel - 1
     lines.pointwise(f"u_C[t,κ,ȟ,a] = u[t − {first} + κ,ȟ,a]", saved=2)
-    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a] + b_Cu[ȟ,a]", saved=2, W_Cu="u_conv", b_Cu="u_conv.bias")
+    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a]", saved=2, W_Cu="u_conv")
     before = f"t − {second} + ǩ"
-    lines.pointwise(
-        f"u_D[t,ǩ,ȟ,ǎ] = {{û[{before},ȟ,ǎ] if {before} ≥ 0; b_Cu[ȟ,ǎ] otherwise}}", saved=2, b_Cu="u_conv.bias"
-    )
-    lines.sum("u_H[t,ȟ,a] = Σ_{ǎ,ǩ} u_D[t,ǩ,ȟ,ǎ]·W_Hu[ȟ,ǎ,ǩ,a] + b_Hu[ȟ,a]", W_Hu="head_conv", b_Hu="head_conv.bias")
-    lines.store(f"R_u[ϰ,ȟ,a] = u[S − {cca.before} + ϰ,ȟ,a]", "convolution", Constant())
+    inner = f"{{û[{before},ȟ,ǎ] if {before} ≥ 0; 0 otherwise}} + b_Cu[ȟ,ǎ]"
+    lines.pointwise(f"u_D[t,ǩ,ȟ,ǎ] = {inner}", saved=2, b_Cu="u_conv.bias")
+    text = "u_H[t,ȟ,a] = Σ_{ǎ,ǩ} u_D[t,ǩ,ȟ,ǎ]·W_Hu[ȟ,ǎ,ǩ,a] + b_Hu[ȟ,a]"
+    lines.sum(text, W_Hu="head_conv", b_Hu="head_conv.bias")
+    lines.store(f"R_u[ϰ,ȟ,a] = u[S − {first} + ϰ,ȟ,a]", "convolution", Constant())
+    lines.store(f"R_head[ṫ,ȟ,a] = û[S − {second} + ṫ,ȟ,a]", "convolution", Constant())
 
 
 def _values(lines: Lines, a: Attention, kv: str) -> None:

@@ -13,7 +13,7 @@ from gptcalc.architecture import Attention, BlockIndexer, OutNorm, OutputGate, Q
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved
 from gptcalc.reference.convolved import delayed_values, mixed_heads
-from gptcalc.reference.differential import difference, dynamic_bias
+from gptcalc.reference.differential import difference, dynamically_masked
 from gptcalc.reference.experts import route_softmax_of_top, top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
@@ -38,7 +38,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     q = _prepared(a, q, w, step)
     allowed = _biases(a, q, k, x, w, step)
     if a.dynamic_mask is not None:
-        allowed = dynamic_bias(a.dynamic_mask, v, w.at("mask"), step)
+        k, v, allowed = dynamically_masked(a.dynamic_mask, k, v, w.at("mask"), step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
     o = attend(a, q, k, v, w, step, allowed)  # (B, T, n_heads, c)

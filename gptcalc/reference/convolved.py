@@ -30,12 +30,12 @@ def _convolved(a: Attention, cca: ConvolvedHeads, u: Array, w: Weights, step: St
     """(B, T, N · h) through both convolutions: (B, T, N, h). Before the first token there are zeros."""
     batch, new, channels = u.shape
     heads = a.n_heads + a.n_kv_heads
-    whole = step.cache.recent(f"{w.prefix}u_conv", u, cca.before)
-    middle = new + cca.head_kernel - 1
-    near = np.concatenate([whole[:, k : k + middle, :, None] for k in range(cca.kernel)], axis=-1)
+    whole = step.cache.recent(f"{w.prefix}u_conv", u, cca.kernel - 1)
+    near = np.concatenate([whole[:, k : k + new, :, None] for k in range(cca.kernel)], axis=-1)  # (B, T, N · h, kernel)
     taps = w("u_conv", cca.kernel, channels).swapaxes(0, 1)[..., None]  # (N · h, kernel, 1)
-    inner = step.dot(near[..., None, :], taps).reshape(batch, middle, channels) + w("u_conv.bias", channels)
-    inner = inner.reshape(batch, middle, heads, a.d_head)
+    inner: Array = step.dot(near[..., None, :], taps).reshape(batch, new, channels)
+    inner = step.cache.recent(f"{w.prefix}head_conv", inner, cca.head_kernel - 1) + w("u_conv.bias", channels)
+    inner = inner.reshape(batch, inner.shape[1], heads, a.d_head)
     near = np.concatenate([inner[:, k : k + new, ..., None] for k in range(cca.head_kernel)], axis=-1)
     near = near.reshape(batch, new, heads, 1, a.d_head * cca.head_kernel)
     matrix = w("head_conv", heads, a.d_head * cca.head_kernel, a.d_head)

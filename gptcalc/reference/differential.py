@@ -32,8 +32,9 @@ def difference(a: Attention, d: Differential, p: Array, v: Array, w: Weights, st
     return o.reshape(batch, g // 2 * r, new, 2 * a.d_v).swapaxes(1, 2).reshape(batch, new, g * r, a.d_v)
 
 
-def dynamic_bias(mask: DynamicMask, v: Array, w: Weights, step: Step) -> Array:
-    """What the values (B, g, S, c) add to the scores of their keys, −∞ where these are not seen: (B, g, 1, T, S)."""
+def dynamically_masked(mask: DynamicMask, k: Array, v: Array, w: Weights, step: Step) -> tuple[Array, Array, Array]:
+    """Keys (B, g, S, h) and values (B, g, S, c), and what the values add to the scores, −∞ where a key is not seen:
+    (B, g, 1, T, S). A single query gathers its top_k keys; several ones, whose choices differ, are masked."""
     batch, g, keys, c = v.shape
     flat = v.swapaxes(1, 2).reshape(batch, keys, g * c)
     grown = softplus(step.linear(flat, w, "dt", g)) * w("A", g)  # (B, S, g)
@@ -43,7 +44,11 @@ def dynamic_bias(mask: DynamicMask, v: Array, w: Weights, step: Step) -> Array:
         bias = bias + seen  # (B, g, T, S)
     if keys > mask.top_k:
         chosen = top(bias, mask.top_k)  # (B, g, T, top_k)
-        listed = (chosen[..., None] == np.arange(0, keys, like=step.tokens)).any(axis=-2)
-        bias = np.where(listed, bias, -math.inf).astype(step.dtype)
-    per_head: Array = bias[:, :, None]
-    return per_head
+        if step.new == 1:
+            at = chosen[:, :, 0, :, None]
+            k, v = np.take_along_axis(k, at, axis=2), np.take_along_axis(v, at, axis=2)
+            bias = np.take_along_axis(bias, chosen, axis=-1)
+        else:
+            listed = (chosen[..., None] == np.arange(0, keys, like=step.tokens)).any(axis=-2)
+            bias = np.where(listed, bias, -math.inf).astype(step.dtype)
+    return k, v, bias[:, :, None]

@@ -372,6 +372,8 @@ class _Shrinking:
 
     def experts(self, m: Experts) -> Experts:
         top_k = min(m.top_k, 2)
+        if m.identity == "nothing":
+            top_k = 2  # so that hardly a token chooses nothing alone
         router, groups = m.router, m.groups
         if groups is not None:
             n = 1 if groups.n == 1 else 3

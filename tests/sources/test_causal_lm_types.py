@@ -6,7 +6,6 @@ The totals of default configs are measured on transformers' own classes: see dat
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +15,10 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface import read
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
+from tests import TESTS
+from tests.conftest import Command
 
-TYPES: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "causal_lm_types.json").read_text("utf-8")
-)
+TYPES: dict[str, dict[str, Any]] = json.loads((TESTS / "data" / "causal_lm_types.json").read_text("utf-8"))
 
 #: default configs that are not held against their class, and why
 APART = {
@@ -64,3 +63,13 @@ def test_default_configs_count_as_their_class(model_type: str) -> None:
     row = TYPES[model_type]
     found = read({"model_type": model_type, "architectures": [row["class"]]})
     assert params(found.architecture).total == row["total"]
+
+
+#: golden models of concepts that no preset has
+WITHOUT_PRESETS = ("axk2", "cohere2_moe", "diffllama", "doge", "doge_masked", "flint", "hy_v4", "zaya_sliding")
+
+
+@pytest.mark.parametrize("name", WITHOUT_PRESETS)
+def test_analysis_and_witness_agree_where_there_is_no_preset(name: str, gptcalc: Command) -> None:
+    found = gptcalc("validate", TESTS / "golden" / name / "config.json")
+    assert found.status == 0, found.out
