@@ -115,13 +115,15 @@ class Format(NamedTuple):
     """How a model's weights are stored: which matrices are packed and how; the rest stays `wide`.
 
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
-    `experts`: the experts' matrices only.
+    `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens. `output`: of the output matrix,
+    where it is packed in a way of its own.
     """
 
     name: str
-    packed: Literal["none", "linear", "experts"]
+    packed: Literal["none", "linear", "experts", "all"]
     packing: Packing
     wide: DType = BF16
+    output: Packing | None = None
 
 
 #: bitsandbytes' QuantState: the table of nf4's 16 values; of the 256 values of a nested scale, and its offset
@@ -136,6 +138,29 @@ def grouped_int4(name: str, group: int = 128, symmetric: bool = False, order: bo
     """
     packing = Packing(INT4, 16 if symmetric else 16 + 4, group, per_input=4 if order else 0)
     return Format(name, "linear", packing)
+
+
+def affine(bits: int, group: int = 64, name: str = "") -> Format:
+    """MLX's affine quantisation (mlx.core.quantize): a 16-bit scale and bias a group, tables and output too."""
+    return Format(name or f"mlx{bits}", "all", Packing(DType(f"int{bits}", 8, bits), 16 + 16, group))
+
+
+#: the widths that MLX packs numbers in
+AFFINE = (2, 3, 4, 5, 6, 8)
+
+#: ExLlama's output matrix has 6 bits a weight unless told otherwise (convert.py, --head_bits)
+HEAD_BITS = 6
+
+
+def bits_per_weight(name: str, bits: str) -> Format:
+    """EXL2 and EXL3 choose each matrix' width so that the layers have so many bits a weight in the mean."""
+    whole, _, part = bits.partition(".")
+    if not (whole.isdecimal() and (part or "0").isdecimal() and len(bits) < 8 and 1 <= float(bits) <= 8):
+        raise InputError(f"{printable(name)!r}: no bits per weight from 1 to 8", "write exl3:4.0 or exl2:4.65", "usage")
+    scale = 10 ** len(part)
+    mean = DType("exl", 8 * scale, int(whole + part))
+    head = Packing(DType("exl", 8, HEAD_BITS), flat=True)
+    return Format(name.lower(), "linear", Packing(mean, flat=True), FP16, head)
 
 
 FORMATS = {
@@ -161,6 +186,12 @@ FORMATS = {
         Format("mxfp4", "experts", Packing(MXFP4)),
         # ModelOpt: beside the blocks' scales an fp32 scale of the weight and one of the input
         Format("nvfp4", "linear", Packing(NVFP4, per_matrix=2 * FP32.block_bytes)),
+        *(affine(bits) for bits in AFFINE),
+        # torchao: int4 with a 16-bit scale and zero point a group (Int4WeightOnlyConfig), int8 with a 16-bit scale a
+        # channel (Int8WeightOnlyConfig), fp8 with an fp32 scale a channel (Float8DynamicActivationFloat8WeightConfig)
+        Format("torchao-int4", "linear", Packing(INT4, 16 + 16, 128)),
+        Format("torchao-int8", "linear", Packing(INT8, 16)),
+        Format("torchao-fp8", "linear", Packing(FP8, 32)),
     )
 }  # fmt: skip
 
@@ -168,14 +199,20 @@ MAX_GROUP = 2**20
 
 
 def weight_format(name: str) -> Format | None:
-    """The format of this name; int4, gptq and awq also with a group: int4:32, gptq:64:sym. None: not one of these."""
+    """The format of this name; some with a group: int4:32, gptq:64:sym, mlx4:32; exl3:4.0. None: not one of these."""
     word, *options = name.lower().split(":")
     word = SPELLINGS.get(word, word)
+    if word in ("exl2", "exl3"):
+        return bits_per_weight(name, ":".join(options))
     if not options:
         return FORMATS.get(word)
-    if word not in ("int4", "gptq", "awq"):
-        raise InputError(f"{printable(name)!r}: only int4, gptq and awq take a group", kind="usage")
     group, *more = options
+    widths = {f"mlx{bits}": bits for bits in AFFINE}
+    if word in widths and group in ("32", "64", "128") and not more:
+        return affine(widths[word], int(group), name.lower())
+    if word not in ("int4", "gptq", "awq"):
+        raise InputError(f"{printable(name)!r}: only int4, gptq, awq and mlx take a group, of 32, 64 or 128 the last",
+                         kind="usage")  # fmt: skip
     if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or more not in ([], ["sym"]):
         raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128 or {word}:128:sym", "usage")
     return grouped_int4(name.lower(), int(group), bool(more), word == "gptq")

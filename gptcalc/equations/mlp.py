@@ -247,9 +247,11 @@ def _choose(lines: Lines, m: Experts, token: str) -> None:
         members = (m.n_experts + m.n_identity) // m.groups.n
         merit = "largest" if m.groups.score == "max" else "best_two"
         text = f"B(t) = top_b({m.groups.top_k}, {merit}_{{{one} | ⌊{one}/{members}⌋ = b}}({score}))"
-        lines.pointwise(text, component="router", b_S="selection_bias")
+        lines.pointwise(text, component="router", b_S=Mark("selection_bias", "selection"))
         over = f"{{{one} | ⌊{one}/{members}⌋ ∈ B(t)}}"
-    lines.pointwise(f"R(t) = top_{over}({m.top_k}, {score})", component="router", b_S="selection_bias")
+    lines.pointwise(
+        f"R(t) = top_{over}({m.top_k}, {score})", component="router", b_S=Mark("selection_bias", "selection")
+    )
 
 
 def _weigh(lines: Lines, m: Experts) -> None:

@@ -80,6 +80,7 @@ Use: TypeAlias = Literal[
     "up",
     "down",  # its second
     "router",
+    "selection",  # a bias that only decides which experts are chosen
     "streams",  # which make several streams of one and one of several
     "coefficients",  # which say how streams mix
     "low rank",  # beside a residual

@@ -9,6 +9,7 @@ import pytest
 
 from gptcalc.analysis.memory.weights import total
 from gptcalc.document import build
+from gptcalc.sources import load
 from gptcalc.sources.huggingface import read
 from tests import TESTS
 
@@ -20,3 +21,57 @@ CASES: dict[str, dict[str, Any]] = {case["id"]: case for case in map(json.loads,
 def test_a_file_is_as_large_as_the_quantiser_says(name: str) -> None:
     case = CASES[name]
     assert total(build(read(case["config"]).document), case["dtype"]) == case["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "dtype", "size"),
+    [
+        ("gpt-oss-20b", "q8_0", 12_096_558_336),  # experts stay as they are published, in mxfp4 (llama.cpp#15117)
+        ("gpt-oss-120b", "q8_0", 63_374_323_968),
+        ("qwen1.5-0.5b", "q4_k_m", 401_210_368),  # the file has the tied output matrix a second time (mllm#271)
+        # llama-quantize --dry-run on full-size headers without data, of the same llama.cpp
+        ("dbrx", "q4_k_m", 79_898_861_568),
+        ("deepseek-r1", "q4_k_m", 404_488_847_360),
+        ("deepseek-v3.2", "q4_k_m", 403_995_214_848),
+        ("glm-4.5", "q4_k_m", 212_728_299_136),
+        ("bloom-176b", "q4_k_m", 112_722_018_304),
+        ("exaone-4.0-32b", "q4_k_m", 19_339_596_032),  # with the factors of its frequencies
+        ("mistral-7b", "mlx4", 4_073_857_024),  # a 16-bit scale and bias for 64 numbers, the tables too
+    ],
+)
+def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
+    assert total(load(preset).architecture, dtype) == size
+
+
+@pytest.mark.parametrize(
+    ("preset", "dtype", "size"),
+    [
+        ("phi-4", "iq1_s", 3_889_889_280),
+        ("phi-4", "iq2_xs", 4_911_841_280),
+        ("phi-4", "iq2_m", 5_487_800_320),
+        ("phi-4", "iq3_xs", 6_452_039_680),
+        ("phi-4", "iq3_m", 6_910_279_680),
+        ("phi-4", "iq4_xs", 8_255_262_720),
+        ("phi-4", "iq4_nl:imatrix", 8_576_471_040),
+        ("phi-4", "q4_0:imatrix", 8_408_535_040),
+        ("phi-4", "iq3_xxs", 6_125_752_320),
+        ("phi-4", "q2_k_s", 5_540_720_640),
+        ("phi-4", "tq1_0", 3_587_543_040),
+        ("phi-4", "mxfp4_moe", 15_576_944_640),
+        ("deepseek-v3.2", "iq1_s", 133_904_634_880),
+        ("deepseek-v3.2", "iq2_xs", 195_469_095_936),
+        ("deepseek-v3.2", "iq2_m", 217_824_095_232),
+        ("deepseek-v3.2", "iq3_xs", 272_884_771_840),
+        ("deepseek-v3.2", "iq3_m", 292_519_572_480),
+        ("deepseek-v3.2", "iq4_xs", 360_011_711_488),
+        ("deepseek-v3.2", "iq4_nl:imatrix", 378_539_672_576),
+        ("deepseek-v3.2", "q4_0:imatrix", 379_507_639_296),
+        ("deepseek-v3.2", "iq3_xxs", 258_342_046_720),
+        ("deepseek-v3.2", "q2_k_s", 225_060_463_616),
+        ("deepseek-v3.2", "tq1_0", 143_201_831_936),
+        ("deepseek-v3.2", "mxfp4_moe", 366_253_280_256),
+    ],
+)
+def test_smallest_types(preset: str, dtype: str, size: int) -> None:
+    """IQ types and importance matrices, by llama.cpp's dry run on full-size headers without data."""
+    assert total(load(preset).architecture, dtype) == size

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import Held, Kind, Pool, blocks, held
+from gptcalc.analysis.memory.engines import Held, Kind, Pool, blocks, form_of, held
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
@@ -141,8 +141,10 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
     kept = types(how.kv_dtype, how.state_dtype, engine)
-    found = pools(equations(architecture, cache=how.mla_cache), kept, source=source)
-    parts = held(engine, found, length, how.prefill_chunk)
+    form = form_of(engine, architecture, how.mla_cache)
+    found = pools(equations(architecture, cache=form), kept, source=source)
+    parts = held(engine, found, length, how.prefill_chunk, sequences=batch)
+    unlimited = held(engine, _unlimited(found), length, how.prefill_chunk, sequences=batch)
     growing = [pool for pool in found if pool.grows]
     return KVCache(
         model=architecture.name,
@@ -150,14 +152,14 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         context=length,
         kv_dtype=how.kv_dtype,
         engine=engine,
-        mla_cache=how.mla_cache,
-        bytes=batch * sum(part.bytes for part in parts),
+        mla_cache=form,
+        bytes=sum(part.total for part in parts),
         bytes_per_token=whole(Fraction(p.layers * p.bytes, p.every) for p in growing),
         elements_per_token=whole(Fraction(p.layers * p.elements, p.every) for p in growing),
         state_bytes=batch * sum(p.layers * p.bytes for p in found if not p.grows),
-        full_bytes=batch * sum(part.bytes for part in held(engine, _unlimited(found), length, how.prefill_chunk)),
-        formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts, batch),
-        groups=tuple(_group(part, batch) for part in parts),
+        full_bytes=sum(part.total for part in unlimited),
+        formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts),
+        groups=tuple(_group(part) for part in parts),
         next_token_bytes=whole(Fraction(p.layers * p.bytes, p.every) for p in growing if p.has_room(length)),
         room=_room(architecture, how, found, length),
         source=source or None,
@@ -193,12 +195,12 @@ def _unlimited(found: list[Pool]) -> list[Pool]:
     ]
 
 
-def _group(part: Held, batch: int) -> CacheGroup:
+def _group(part: Held) -> CacheGroup:
     pool = part.pool
     elements = pool.layers * pool.elements
     per_token = whole([Fraction(elements, pool.every)]) if pool.grows else 0
     state = 0 if pool.grows else elements
-    return CacheGroup(pool.name, pool.layers, pool.kind, part.tokens, per_token, batch * part.bytes, state)
+    return CacheGroup(pool.name, pool.layers, pool.kind, part.tokens, per_token, part.total, state)
 
 
 def formula(found: list[Pool], batch: int) -> str:
@@ -223,12 +225,12 @@ def formula(found: list[Pool], batch: int) -> str:
     return "; ".join(pieces) + (" beyond" if len(pieces) > 1 else "")
 
 
-def _engine_formula(engine: Engine, parts: list[Held], batch: int) -> str:
+def _engine_formula(engine: Engine, parts: list[Held]) -> str:
     """Bytes as tokens set aside × bytes a token, pool by pool; the rule for the tokens is the engine's."""
     terms = []
     for part in parts:
         if part.tokens and part.bytes % part.tokens == 0:
-            terms.append(f"{batch * part.bytes // part.tokens:,}·{part.tokens:,} ({part.pool.kind})")
+            terms.append(f"{part.total // part.tokens:,}·{part.tokens:,} ({part.pool.kind})")
         elif part.bytes:
-            terms.append(f"{batch * part.bytes:,} ({part.pool.kind})")
+            terms.append(f"{part.total:,} ({part.pool.kind})")
     return (" + ".join(terms) or "0") + f", tokens as {engine} sets them aside"

@@ -14,9 +14,10 @@ vllm
     unify_kv_cache_spec_page_size, _get_kv_cache_groups_uniform_page_size). So its start-up check asks for one request
     of max_model_len.
 llama.cpp
-    Contexts rounded up to 256 cells (src/llama-context.cpp). Windowed layers have a cache of their own, of the window
-    and a micro-batch, rounded likewise (src/llama-kv-cache-iswa.cpp); a window that all layers share is not used
-    (Mistral 7B v0.1, Phi-3). Latent attention keeps latent and rotary key, no V (pull request 19067).
+    One cache for all sequences (--kv-unified, its server's default), rounded up to 256 cells (src/llama-context.cpp).
+    Windowed layers have a cache of their own, of a window a sequence and one micro-batch, rounded likewise
+    (src/llama-kv-cache-iswa.cpp); a window that all layers share is not used (Mistral 7B v0.1, Phi-3). Latent attention
+    keeps latent and rotary key, no V (pull request 19067); of MiniCPM3 keys and values.
 transformers
     Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
     (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
@@ -29,7 +30,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.conventions import ALL, Engine
+from gptcalc.architecture import Architecture, Ggml
+from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
 
 #: vLLM's block_size, and that of latent attention's kernels
@@ -37,6 +39,8 @@ PAGE = 16
 LATENT_PAGE = 64
 #: cells that llama.cpp rounds a context up to
 CELLS = 256
+#: llama.cpp's architectures with latents that it keeps as keys and values
+EXPANDED: frozenset[Ggml] = frozenset({"minicpm3"})
 #: tokens of one pass where neither --prefill-chunk nor a device says otherwise: vLLM's max_num_batched_tokens
 #: (vllm/engine/arg_utils.py, get_batch_defaults, on a large card), llama.cpp's n_ubatch (common/common.h); transformers
 #: runs a prompt in one pass
@@ -81,11 +85,16 @@ class Pool(Struct, frozen=True):
 
 
 class Held(NamedTuple):
-    """What is set aside for one sequence in a pool."""
+    """What is set aside in a pool: for one sequence, `times` over, or once for all sequences."""
 
     pool: Pool
     tokens: int
     bytes: int
+    times: int = 1
+
+    @property
+    def total(self) -> int:
+        return self.times * self.bytes
 
 
 def chunk_of(engine: Engine, chunk: int | None) -> int:
@@ -100,8 +109,15 @@ def in_flight(engine: Engine, chunk: int | None, passes: int = 2) -> int:
     return IN_FLIGHT if chunk is None else passes * chunk
 
 
-def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2) -> list[Held]:
-    """What an engine sets aside for one sequence of `context` tokens, pool by pool.
+def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> CacheForm:
+    """What an engine keeps of latents."""
+    return "expanded" if engine == "llama.cpp" and architecture.storage.gguf in EXPANDED else asked
+
+
+def held(
+    engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2, sequences: int = 1
+) -> list[Held]:  # fmt: skip
+    """What an engine sets aside for sequences of `context` tokens, pool by pool.
 
     chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight.
     """
@@ -109,25 +125,32 @@ def held(engine: Engine, pools: list[Pool], context: int, chunk: int | None = No
         raise InputError(f"--engine {engine}: what it sets aside for compressed entries is not known here",
                          "only ideal is", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
-    constant = [Held(pool, 0, pool.layers * pool.bytes) for pool in pools if not pool.grows]
     flying = in_flight(engine, chunk, passes)
-    if engine == "vllm" and _mixed(growing):
-        return _paged(growing, context, flying) + constant
-    return [_plain(engine, pool, growing, context, flying) for pool in growing] + constant
+    if engine == "llama.cpp" and sequences:
+        found = [_unified(pool, growing, sequences, context, flying) for pool in growing]
+    elif engine == "vllm" and _mixed(growing):
+        found = [part._replace(times=sequences) for part in _paged(growing, context, flying)]
+    else:
+        found = [_plain(engine, pool, context, flying)._replace(times=sequences) for pool in growing]
+    return found + [Held(pool, 0, pool.layers * pool.bytes, sequences) for pool in pools if not pool.grows]
 
 
-def _plain(engine: Engine, pool: Pool, pools: list[Pool], context: int, chunk: int) -> Held:
+def _plain(engine: Engine, pool: Pool, context: int, chunk: int) -> Held:
     tokens = pool.tokens(context)
     if engine == "transformers" and pool.limit is not None:
         tokens = min(context, pool.limit - 1)
     elif engine == "vllm":
         page = LATENT_PAGE if pool.kind in ("latent", "index") else PAGE
         tokens = page * _pages(pool, context, chunk, page)
-    elif engine == "llama.cpp":
-        tokens = _up(context, CELLS)
-        if pool.limit is not None and any(other.limit is None for other in pools):
-            tokens = _up(min(tokens, pool.limit + chunk), CELLS)
     return Held(pool, tokens, pool.layers * pool.bytes * (tokens // pool.every))
+
+
+def _unified(pool: Pool, pools: list[Pool], sequences: int, context: int, chunk: int) -> Held:
+    """llama.cpp's cells, which all sequences share."""
+    cells = _up(sequences * context, CELLS)
+    if pool.limit is not None and any(other.limit is None for other in pools):
+        cells = min(cells, _up(sequences * pool.limit + chunk, CELLS))
+    return Held(pool, cells, pool.layers * pool.bytes * cells)
 
 
 def _up(tokens: int, multiple: int) -> int:

@@ -6,7 +6,7 @@ from copy import copy
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
-from gptcalc.analysis.memory.engines import Held, Pool, chunk_of, held
+from gptcalc.analysis.memory.engines import Held, Pool, chunk_of, form_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
@@ -36,8 +36,9 @@ class Inference:
         self.how = how
         self.parallel = layout(architecture, how)
         self.kept = types(how.kv_dtype, how.state_dtype, how.engine)
-        absorbed = how.phase == "decode" and how.mla_cache == "latent"
-        self.model = equations(architecture, "absorbed" if absorbed else "expanded", how.mla_cache)
+        form = form_of(how.engine, architecture, how.mla_cache)
+        absorbed = how.phase == "decode" and form == "latent"
+        self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
         self.runner = runner
         tiles = TILES[runner] if how.engine == "vllm" else {}
         self.weights = Weights(architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles)
@@ -107,23 +108,22 @@ class Inference:
                 found = moment, size
         return found
 
-    def held(self, number: int, context: int) -> list[Held]:
-        """What one sequence takes of the cache on a device of a pipeline stage."""
+    def held(self, number: int, sequences: int, context: int) -> list[Held]:
+        """What so many sequences take of the cache on a device of a pipeline stage."""
         pools, how = self.stages[number].pools, self.how
-        return held(how.engine, pools, context, how.prefill_chunk, PASSES[self.runner] + self.parallel.pp - 1)
+        passes = PASSES[self.runner] + self.parallel.pp - 1
+        return held(how.engine, pools, context, how.prefill_chunk, passes, sequences)
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
         stage = self.stages[number]
-        per_sequence = sum(part.bytes for part in self.held(number, context))
+        kept = sum(part.total for part in self.held(number, sequences, context))
         activations = self.widest(number, sequences, context)[1]
         overhead = self.how.overhead
         if self.profile is not None:
             activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
             overhead += self.profile.kept
-        return Device.holding(
-            weights=stage.weights, kv=sequences * per_sequence, activations=activations, overhead=overhead
-        )
+        return Device.holding(weights=stage.weights, kv=kept, activations=activations, overhead=overhead)
 
     @property
     def chunk(self) -> int:
@@ -242,9 +242,9 @@ class Inference:
             size = sum(row.total for row in self.rows(number) if row.component == component)
             if size:
                 parts[f"weights.{component}"] = size
-        for part in self.held(number, context):
+        for part in self.held(number, sequences, context):
             key = f"kv.{part.pool.kind}"
-            parts[key] = parts.get(key, 0) + sequences * part.bytes
+            parts[key] = parts.get(key, 0) + part.total
         if self.profile is not None:
             return parts | {f"overhead.{name}": size for name, size in self.profile.parts.items() if size}
         if number == self.parallel.pp - 1:

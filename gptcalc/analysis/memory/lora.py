@@ -152,7 +152,7 @@ def check(shares: Iterable[Share], chosen: LoRA) -> None:
     """Every key that was named must be there; of modules' names and of default targets, one."""
     listed = list(shares)
     missing = [key for key in chosen.resolved() if not adapters(listed, chosen._replace(targets=(key,)))]
-    wrong = [key for key in missing if "." in key and chosen.targets]
+    wrong = [key for key in missing if chosen.targets and not key.isidentifier()]  # a key, no module
     if not missing or (not wrong and len(missing) < len(chosen.resolved())):
         return
     names = sorted({s.tensor.weight.plain for s in listed if s.tensor.kind == "matrix"})
@@ -182,18 +182,17 @@ def _linear(matrices: Sequence[Share], chosen: LoRA) -> Iterator[Adapter]:
     """Matrices that are one get one adapter; experts' gate and up, too, with twice the rank."""
     groups = [group.split("+") for group in (*chosen.groups(), "moe.gate+moe.up")]
     together: list[list[Share]] = []
-    newest: dict[tuple[str, str], list[Share]] = {}
+    newest: dict[str, list[Share]] = {}
     for share in matrices:
         weight = share.tensor.weight
-        group = next((names[0] for names in groups if weight.plain in names), weight.key)
-        place = (weight.key.partition(".")[0], group)
-        if place not in newest or any(other.row.name == share.row.name for other in newest[place]):
-            newest[place] = []  # that of another kind of block
-            together.append(newest[place])
-        newest[place].append(share)
+        group = next(("+".join(names) for names in groups if weight.plain in names), weight.key)
+        if group not in newest or any(other.tensor.weight.plain == weight.plain for other in newest[group]):
+            newest[group] = []  # that of another sublayer
+            together.append(newest[group])
+        newest[group].append(share)
     for shares in together:
         first, *others = (_adapter(share, "+".join(s.row.name for s in shares)) for share in shares)
-        ranks = len(shares) if first.target.startswith("moe.gate") else 1
+        ranks = len(shares) if shares[0].tensor.weight.component == "experts" else 1
         yield first._replace(outputs=first.outputs + sum(other.outputs for other in others), ranks=ranks)
 
 

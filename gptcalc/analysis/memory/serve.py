@@ -111,8 +111,8 @@ def least(run: Inference, draft: Inference | None, budget: int, context: int) ->
         beside = left_beside(run, draft, number, context)
 
         def needed(length: int, number: int = number) -> int:
-            own = sum(part.bytes for part in run.held(number, length))
-            return own + (0 if draft is None else sum(part.bytes for part in draft.held(0, length)))
+            own = sum(part.bytes for part in run.held(number, 1, length))
+            return own + (0 if draft is None else sum(part.bytes for part in draft.held(0, 1, length)))
 
         cut = None if draft is not None else blocks(run.how.engine, run.stages[number].pools)
         rooms.append(room(max(budget - beside.total, 0), needed, context, cut))

@@ -225,12 +225,16 @@ class Weights:
         if self._is_packed(entry, self.format):
             tile = self.tiles.get(self.format.name, 1)
             return self.format.name, copies * self.format.packing.bytes(-(-inputs // tile) * tile, outputs)
-        wide = self.format.wide
+        if self.format.output is not None and entry.tensor.weight.use == "logits":
+            return self.format.name, self.format.output.bytes(inputs, outputs)
+        wide = FP32 if entry.tensor.weight.use == "selection" else self.format.wide  # as all checkpoints have it
         return wide.name, prod(sizes) * wide.block_bytes
 
     def _is_packed(self, entry: Entry, format: Format) -> bool:
         """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay."""
         component = entry.tensor.weight.component
+        if format.packed == "all":
+            return entry.tensor.kind == "matrix" or entry.tensor.weight.use == "tokens"
         if format.packed == "none" or entry.tensor.kind != "matrix" or component in ("embedding", "output", "router"):
             return False
         if format.packed == "experts" and self.has_experts:
