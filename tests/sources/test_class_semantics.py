@@ -140,3 +140,35 @@ def test_the_larger_model_gives_its_text_model_a_type() -> None:
     inner = {"model_type": "qwen3_asr_text", **SMALL}
     reading = read({"model_type": "qwen3_asr", "thinker_config": {"text_config": inner}})
     assert reading.model_type == "qwen3"
+
+
+@pytest.mark.parametrize(
+    ("outer", "fields", "expected", "model_type"),
+    [
+        # Phi-3-mini's text model, flat in the config of Phi-3-vision: 3,821,079,552 as published for the text model
+        ("phi3_v", {"vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+                    "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 131072},
+         3_821_079_552, "phi3"),
+        # GLM-4-9B-0414's sizes, which GLM-4.1V has: 9,400,279,040
+        ("glm4v", {"vocab_size": 151552, "hidden_size": 4096, "intermediate_size": 13696, "num_hidden_layers": 40,
+                   "num_attention_heads": 32, "num_key_value_heads": 2, "max_position_embeddings": 65536},
+         9_400_279_040, "glm4v_text"),
+        # Phi-2: 2,779,683,840
+        ("bunny-phi", {"vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
+                       "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 2048},
+         2_779_683_840, "phi"),
+    ],
+)  # fmt: skip
+def test_text_models_flat_in_a_larger_config(
+    outer: str, fields: dict[str, Any], expected: int, model_type: str
+) -> None:
+    reading = read({"model_type": outer, **fields, "vision_config": {"hidden_size": 1024}})
+    assert reading.model_type == model_type
+    assert params(reading.architecture).total == expected
+
+
+def test_minicpm_v_has_text_models_of_several_types() -> None:
+    assert read({"model_type": "minicpmv", **SMALL, "max_window_layers": 4}).model_type == "qwen2"
+    assert read({"model_type": "minicpmv", **SMALL, "pretraining_tp": 1}).model_type == "llama"
+    with pytest.raises(InputError, match="minicpmv"):
+        read({"model_type": "minicpmv", **SMALL})

@@ -213,4 +213,5 @@ DEEPSEEK_V4 = LLAMA.but(
 
 READERS: dict[str, Reader] = {
     "deepseek_v4": DEEPSEEK_V4,
+    "deepseek_ref": DEEPSEEK_V4.but(like="deepseek_v4"),
 }

@@ -62,4 +62,5 @@ ERNIE_MOE = ERNIE.but(
 READERS: dict[str, Reader] = {
     "ernie4_5": ERNIE,
     "ernie4_5_moe": ERNIE_MOE,
+    "paddleocr_vl_text": ERNIE.but(document={"rope": rope()}),
 }

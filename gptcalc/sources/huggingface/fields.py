@@ -49,6 +49,10 @@ class Fields:
             return True
         return self.known.own(name) in self.known.reads
 
+    def is_unread(self, name: str) -> bool:
+        """Whether there is a class to ask, and it doesn't read the field."""
+        return self.known is not None and "." not in name and self.known.own(name) not in self.known.reads
+
     def assumes(self, name: str) -> bool:
         """Whether a default stands for an absent field; what a class declares and never reads stands for nothing."""
         return name in self.defaults and (self.reads(name) or self.known is None or name not in self.known.defaults)

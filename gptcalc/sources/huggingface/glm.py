@@ -125,6 +125,10 @@ CHATGLM = Reader(
     },
 )
 
+#: of GLM-4.1V and 4.5V Flash, and of GLM-OCR
+GLM4V = GLM4.but(document={"bias": "qkv"})
+GLM_OCR = GLM4.but(document={"bias": None})
+
 READERS: dict[str, Reader] = {
     "glm": GLM,
     "glm4": GLM4,
@@ -133,4 +137,6 @@ READERS: dict[str, Reader] = {
     "chatglm": CHATGLM,
     "glm_moe_dsa": GLM_MOE_DSA,
     "glm4_moe_lite": FIRST_DENSE,
+    "glm4v_text": GLM4V,
+    "glm_ocr_text": GLM_OCR,
 }

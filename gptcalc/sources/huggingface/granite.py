@@ -178,4 +178,6 @@ READERS: dict[str, Reader] = {
     "granitemoe_swa": GRANITEMOE_SWA,
     "hyperclovax": HYPERCLOVAX,
     "granitemoehybrid": GRANITEMOE_HYBRID,
+    "granite_docling_text": GRANITE,
+    "granite4_vision_text": GRANITE,
 }

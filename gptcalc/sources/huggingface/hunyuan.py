@@ -62,6 +62,7 @@ def shared_layers(fields: Fields) -> str:
 
 
 HUNYUAN_LARGE = HUNYUAN_MOE.but(
+    called=("HunYuanMoEV1ForCausalLM", "HunYuanDenseV1ForCausalLM", "HunYuanForCausalLM"),
     document={
         "d_head": optional("head_dim"),
         "layers": Hole(shared_layers),
@@ -79,7 +80,12 @@ HUNYUAN_LARGE = HUNYUAN_MOE.but(
     only={"cla_share_factor": (1, 2), "norm_type": "rms", "mlp_bias": False},
     irrelevant=("moe_drop_tokens", "moe_random_routing_dropped_token", "capacity_factor", "group_limited_greedy",
                 "im_newline_id", "position_embedding_xdrope", "add_classification_head", "class_num", "pool_type",
-                "dense_list", "eod_token_id", "kv_lora_rank", "use_mla", "cla_share_factor", "attention_head_dim"),
+                "dense_list", "eod_token_id", "kv_lora_rank", "use_mla", "cla_share_factor", "attention_head_dim",
+                # of pictures, in a text model's config
+                "anyres_pooling_size", "anyres_vit_max_image_size", "anyres_vit_two_views", "max_image_size",
+                "num_media_embeds", "video_end_id", "video_start_id", "vit_add_patchemb_bias", "vit_input_resolution",
+                "vit_mapping_type", "vit_norm_type", "vit_patch", "vit_path", "vit_remove_prenorm", "vit_token",
+                "vit_type", "vit_used_rms_norm", "skip_cls_token"),
 )  # fmt: skip
 
 HY_V3 = ROUTED.but(
@@ -107,4 +113,5 @@ READERS: dict[str, Reader] = {
     "hunyuan_v1_moe": HUNYUAN_MOE,
     "hy_v3": HY_V3,
     "hunyuan": HUNYUAN_LARGE,
+    "hunyuan_vl_text": HUNYUAN,
 }

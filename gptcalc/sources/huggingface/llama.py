@@ -88,10 +88,14 @@ CWM = LLAMA.but(
     },
 )
 
+#: types of vendors' own code that is Llama's under another name; their configs say all sizes
+SAME = LLAMA.but(defaults=PLAIN, irrelevant=("max_tokenizer_truncation",))
+
 READERS: dict[str, Reader] = {
     "Yi": LLAMA.but(like="llama"),
     "llama": LLAMA,
     "cwm": CWM,
     "emu3_text_model": LLAMA,
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),
+    **dict.fromkeys(("xverse", "aquila", "skywork"), SAME),
 }

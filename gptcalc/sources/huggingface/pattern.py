@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TypeAlias
 
@@ -48,6 +49,8 @@ def listed(
         words = fields.items(name)
         if words is None:
             return _each(otherwise, fields, n)
+        with suppress(InputError):  # the rule that the list stands for: its fields count as known, no more
+            _each(otherwise, fields, n)
         if len(words) != n and not (longer and len(words) > n):
             raise InputError(f"{fields.within}{name} has {len(words)} entries, the model {n} layers")
         for i, word in enumerate(words):

@@ -9,13 +9,25 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, upper_layers
 
-MIXERS = listed("layer_types", TYPES, upper_layers)
+
+def switched(units: Units) -> Units:
+    """Windows by a list or a rule, where the config switches them on; else all layers see everything."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        kinds = units(fields, n) if callable(units) else [units] * n
+        on = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
+        return kinds if on else ["attn"] * n
+
+    return read
+
+
+MIXERS = switched(listed("layer_types", TYPES, upper_layers))
 
 
 def sparse_layers(fields: Fields, n: int) -> Sequence[str]:
@@ -71,7 +83,7 @@ QWEN3_MOE = QWEN3.but(
 
 QWEN2_MOE = QWEN2.but(
     document={
-        "layers": stack(listed("layer_types", TYPES, alternating_below), sparse_layers),
+        "layers": stack(switched(listed("layer_types", TYPES, alternating_below)), sparse_layers),
         "bias": when("qkv_bias", "qkv"),
         "moe": {**_sparse, "n_shared": 1, "d_shared": size("shared_expert_intermediate_size"), "shared_gate": True},
     },

@@ -74,7 +74,7 @@ def check(fields: Fields, only: Mapping[str, Any], irrelevant: Collection[str], 
             continue
         if name in FOR_DECODERS and value is True and name not in only:
             raise fields.unsupported(name, "only false is understood, found true")
-        unread = not fields.reads(name) or name in vendor
+        unread = fields.is_unread(name) or name in vendor
         if name in only:
             options = only[name] if isinstance(only[name], tuple) else (only[name],)
             if shown(value) in [shown(option) for option in options]:

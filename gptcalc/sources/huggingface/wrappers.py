@@ -30,13 +30,24 @@ TEXT_TYPES = {
     "step3_vl": "step3_text",
     "step3p7": "step3p5",
     "deepseek_vl_v2": "deepseek_v2",
-    "minicpmv": "qwen2",
-    "minicpmo": "qwen2",
     "phi3_v": "phi3",
+    "phi4mm": "phi4_multimodal",
+    "bunny-phi": "phi",
     "internvl_chat": "qwen2",
     "maira2": "llama",
     "molmo": "qwen2",
 }
+
+#: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
+SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "pretraining_tp": "llama"}}
+SEVERAL["minicpmo"] = SEVERAL["minicpmv"]
+
+
+def flat_type(config: Mapping[str, Any]) -> str | None:
+    """The type of a text model whose fields stand flat in the larger one's config, told by a field of its own."""
+    marks = SEVERAL.get(str(config.get("model_type")), {})
+    return next((kind for field, kind in marks.items() if field in config), None)
+
 
 FLAG = "tie_word_embeddings"
 
@@ -65,7 +76,7 @@ def text_model(config: Mapping[str, Any]) -> Text:
             around = (*around, between)
         notes = [f"text model of a multimodal config ({place}); the rest is left out"]
         return Text(merged(inner, config, holder, path, notes), place, around, notes)
-    kind = part_of(outer, "text_config")
+    kind = part_of(outer, "text_config") or TEXT_TYPES.get(str(outer)) or flat_type(config)
     if kind is not None and outer not in READERS:
         notes = ["text model of a multimodal config; the rest is left out"]
         return Text({**config, "model_type": kind}, "", around, notes)
