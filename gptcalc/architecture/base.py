@@ -16,6 +16,7 @@ Depth: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 Few: TypeAlias = Annotated[int, Meta(ge=2, le=64)]
 Times: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]  # of what is done again and again
 Kernel: TypeAlias = Few
+Width: TypeAlias = Annotated[int, Meta(ge=1, le=64)]  # of a convolution that may see its own token alone
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Quantile: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture.base import Kernel, Positive, Size
+from gptcalc.architecture.base import Positive, Size, Width
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -19,7 +19,7 @@ class Mamba(Sublayer, tag_field="sublayer", tag="mamba", frozen=True, kw_only=Tr
     d_inner: Size
     d_state: Size
     dt_rank: Size
-    kernel: Kernel
+    kernel: Width
     n_heads: Size = 1  # Zamba: x is projected head by head
     inner_norm: Norm | None = None  # of Δ's bottleneck, B and C (Jamba; without weights Falcon Mamba)
     bias: tuple[MambaSite, ...] = ("conv",)
@@ -35,7 +35,7 @@ class Mamba2(Sublayer, tag_field="sublayer", tag="mamba2", frozen=True, kw_only=
     n_heads: Size
     d_head: Size
     d_state: Size
-    kernel: Kernel
+    kernel: Width
     n_groups: Size = 1
     bias: tuple[MambaSite, ...] = ("conv",)
     out_norm: Norm | None = None

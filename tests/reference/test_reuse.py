@@ -97,3 +97,12 @@ def test_what_does_not_fit_is_refused(whole: dict[str, Any], message: str) -> No
     with pytest.raises(InputError) as caught:
         build(whole)
     assert message in caught.value.message
+
+
+def test_a_convolution_over_the_token_alone() -> None:
+    """Jamba's mamba_d_conv may be 1: one factor a channel, and no earlier token to keep."""
+    document = {
+        "d": 12, "v": 61, "c": 32, "n_heads": 2, "n_layers": 1, "d_ff": 20, "position": "none",
+        "layers": "n*mamba+mlp", "mamba": {"d_inner": 24, "d_state": 4, "dt_rank": 3, "kernel": 1},
+    }  # fmt: skip
+    agrees(document)
