@@ -14,6 +14,8 @@ from gptcalc.document import ABOUT, build
 from gptcalc.errors import InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gptcalc.sources.hub import Repository
     from gptcalc.sources.huggingface.tensors import TensorNames
 
@@ -173,6 +175,9 @@ def _from_alias(reference: str) -> Source:
     """The preset that lists a hub id; else the hub itself."""
     from gptcalc.sources import hub, preset
 
+    gguf = hub.gguf_file(reference)
+    if gguf is not None and not reference.startswith((".", "/", "~")):
+        return _from_gguf(hub.gguf_header(gguf), reference)
     repo = hub.repository(reference)
     if repo is not None and repo.revision is None and (name := preset.by_alias(repo.id)) is not None:
         return _preset(name)
@@ -232,9 +237,7 @@ def _from_checkpoint(path: str) -> Source:
 
         file = found_at(path)
         if file.suffix == ".gguf":
-            from gptcalc.sources.gguf import described
-
-            return Source(described(file, _name(path)), path, (), GGUF, path, whole=True)
+            return _from_gguf(file, path)
     config = _config_beside(path)
     if config is not None:
         return _from_text_file(config)._replace(tensors=path)
@@ -251,6 +254,13 @@ def _read_stdin(stream: TextIO | None, limit: int) -> bytes:
         return stream.buffer.read(limit)
     except OSError as error:
         raise InputError((error.strerror or str(error)).lower(), kind="file") from None
+
+
+def _from_gguf(file: Path, reference: str) -> Source:
+    """The model in a GGUF file, found by this reference."""
+    from gptcalc.sources.gguf import described
+
+    return Source(described(file, _name(reference)), reference, (), GGUF, str(file), whole=True)
 
 
 def _standard_input() -> Source:

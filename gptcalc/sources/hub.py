@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from gptcalc.errors import InputError, printable
 from gptcalc.sources import WHOLE, safetensors
-from gptcalc.sources.header import SCHEME, Header, Steps
+from gptcalc.sources.gguf import reader
+from gptcalc.sources.header import LONGEST_HEADER, SCHEME, Header, Steps
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 FIRST_BYTES = 100_000  # most headers of shards are shorter: one request for each
@@ -117,6 +119,69 @@ def header(reference: str, steps: Steps = iter) -> Header:
             raise InputError(f"{repo.name}: shard {printable(name)} is missing", kind="checkpoint") from None
 
     return safetensors.sharded(Path(path), shards_of=shards)
+
+
+# --- GGUF -------------------------------------------------------------------------------------------------------------
+
+GGUF_ID = re.compile(rf"({NAME}/{NAME})(?:@([\w./-]{{1,250}}?))?/((?:[\w.-]+/)*[\w.-]+\.gguf)")
+GGUF_URL = re.compile(
+    rf"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/({NAME}/{NAME})/(?:blob|resolve)/([\w.-]{{1,250}})"
+    r"/((?:[\w.-]+/)*[\w.-]+\.gguf)(?:[?#].*)?"
+)
+FIRST_OF_GGUF = 2**22  # metadata hold the tokenizer: some megabytes
+
+
+class GgufFile(NamedTuple):
+    """One GGUF file of a repository; of several that belong together, any."""
+
+    repository: Repository
+    name: str
+
+
+def gguf_file(reference: str) -> GgufFile | None:
+    """What org/name/FILE.gguf, org/name@revision/FILE.gguf and the page of such a file mean."""
+    match = GGUF_URL.fullmatch(reference) or GGUF_ID.fullmatch(reference)
+    return None if match is None else GgufFile(Repository(match[1], match[2]), match[3])
+
+
+@cache
+def gguf_header(file: GgufFile) -> Path:
+    """A local file with the header of one on the hub, and a hole for its data; of all parts where there are several."""
+    folder = Path(_temporary().name, str(len(os.listdir(_temporary().name))))
+    folder.mkdir()
+    match = reader.SPLIT.fullmatch(file.name.rpartition("/")[2])
+    base = file.name.rpartition("/")[0]
+    count = min(int(match[3]), reader.MOST_FILES) if match else 1
+    names = [f"{match[1]}-{i:05d}-of-{match[3]}.gguf" for i in range(1, count + 1)] if match else [Path(file.name).name]
+    for name in names:
+        try:
+            _fetch_header(_Remote(file.repository, f"{base}/{name}" if base else name), folder / name)
+        except _Absent:
+            raise InputError(f"{file.repository.name} has no file {printable(name)}", kind="hub") from None
+    return folder / Path(file.name).name
+
+
+@cache
+def _temporary() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="gptcalc-")  # goes away with this run
+
+
+def _fetch_header(remote: _Remote, path: Path) -> None:
+    """As much from the beginning as the header takes: twice as much whenever that was too little."""
+    count = FIRST_OF_GGUF
+    while True:
+        data = remote.fetch(0, count)
+        with path.open("wb") as file:
+            file.write(data)
+            file.truncate(remote.size)
+        whole = len(data) >= min(remote.size, LONGEST_HEADER)
+        try:
+            if reader.length(path) <= len(data) or whole:
+                return
+        except InputError:
+            if whole:
+                raise
+        count *= 2
 
 
 class _Remote:

@@ -78,7 +78,7 @@ class Hub:
             self.error(request, 404, "RevisionNotFound")
         elif not (path := self.folder / org / name / file).is_file():
             self.error(request, 404, "EntryNotFound")
-        elif file.endswith(".safetensors"):
+        elif file.endswith((".safetensors", ".gguf")):
             self.redirect(request, f"/cdn/{org}/{name}/{file}", path.stat().st_size)
         else:
             self.file(request, path)

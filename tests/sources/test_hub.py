@@ -15,7 +15,9 @@ import pytest
 from gptcalc.sources.hub import Repository, repository
 from tests.conftest import Result
 from tests.sources.checkpoints import DEEPSEEK_V3, deepseek_v3, sharded, sparse
+from tests.sources.ggufs import written
 from tests.sources.hub_server import COMMIT, Hub
+from tests.sources.test_gguf import LLAMA_3_8B, llama_3_8b, parts
 from tests.sources.test_packed import LAYER, TINY, tiny
 
 TOTAL = 2 * 96 + 8 + 2 * LAYER
@@ -122,6 +124,22 @@ def test_a_config_is_held_against_tensors_on_the_hub(hub: Hub, models: Path, tmp
     found = command(tmp_path, hub.endpoint, "validate", folder, "--checkpoint", "org/none")
     assert (found.status, found.out) == (2, "")
     assert "org/none is not on the hub" in found.err
+
+
+def test_a_gguf_file_on_the_hub(hub: Hub, models: Path, tmp_path: Path) -> None:
+    """Its header alone is fetched; parts that belong together are found, a file that isn't there is named."""
+    folder = models / "org" / "small"
+    written(folder / "a.gguf", "llama", {**LLAMA_3_8B, "tokenizer.ggml.tokens": ["token"] * 500_000}, llama_3_8b())
+    found = command(tmp_path, hub.endpoint, "params", "org/small@v1.0/a.gguf", "--json")
+    assert (found.status, found.err, found.json["total"]) == (0, "", 8_030_261_248)
+    assert hub.sent < 20_000_000
+    parts(folder)
+    page = "https://huggingface.co/org/small/blob/main/llama-00002-of-00002.gguf"
+    found = command(tmp_path, hub.endpoint, "kv", page, "--context", "1024", "--get", "bytes")
+    assert (found.status, found.out) == (0, f"{1024 * 131072}\n")
+    found = command(tmp_path, hub.endpoint, "kv", "org/small/b.gguf")
+    assert (found.status, found.out) == (2, "")
+    assert "org/small has no file b.gguf" in found.err
 
 
 def test_gated_repositories_want_a_token(hub: Hub, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -37,7 +38,7 @@ def command(
     try:
         loaded = load(model, settings)
     except InputError as error:
-        if error.kind != "unsupported" or settings or not is_checkpoint(model):
+        if error.kind != "unsupported" or settings or not (os.path.lexists(model) and is_checkpoint(model)):
             raise
         return _counted(model, by, error)
     if why is not None:

@@ -64,6 +64,7 @@ class File(NamedTuple):
     path: Path
     metadata: Metadata
     tensors: tuple[Tensor, ...]
+    length: int  # of the header: what lies before the data
 
 
 def read(path: Path) -> list[File]:
@@ -92,6 +93,11 @@ def read(path: Path) -> list[File]:
             path, f"{len(seen)} tensors in {count} files; split.tensors.count says {printable(str(expected), 20)}"
         )
     return files
+
+
+def length(path: Path) -> int:
+    """How long the header of one file is."""
+    return _single(path).length
 
 
 SPLIT = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
@@ -176,7 +182,7 @@ class _Cursor:
             if tensor.name in found:
                 self.bad(f"tensor {printable(tensor.name)!r} stands twice")
             found[tensor.name] = tensor
-        return File(self.path, metadata, self.placed(list(found.values()), metadata))
+        return File(self.path, metadata, self.placed(list(found.values()), metadata), self.at)
 
     # metadata
 
