@@ -195,7 +195,7 @@ class Once(Struct, frozen=True):
     counts: ClassVar[str] = "source"
 
     def __str__(self) -> str:
-        return "once"
+        return ""
 
     def count(self, work: Workload) -> int:
         return work.new_source

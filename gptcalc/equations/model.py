@@ -299,6 +299,8 @@ class _Model:
             lines.pointwise("n[t,i] = x[t,i]")
         if own.pooler is not None:
             head.pooled(lines, own.pooler)
+        if self.beside is not None:
+            lines.pointwise("x_S[t,i] = n[t,i]")
         if own.vocabulary:
             head.logits(lines, own, self.width() != self.d)
         return [*self.streams_end(), *lines.lines]

@@ -29,7 +29,7 @@ from gptcalc.equations.grammar import (
     conditions,
     sentence,
 )
-from gptcalc.equations.model import Equations
+from gptcalc.equations.model import Equations, Layer
 
 Array = np.ndarray[Any, Any]
 
@@ -117,16 +117,21 @@ class Run:
 
     def __init__(
         self, architecture: Architecture, equations: Equations, weights: Mapping[str, Array], tokens: Array,
-        listed: Callable[[str, Array, int, int], Array], before: Run | None = None,
+        listed: Callable[[str, Array, int, int], Array], before: Run | None = None, source: Array | None = None,
     ) -> None:  # fmt: skip
         """`listed` gives a fixed table's choice for tokens, by the sublayer's prefix, k and n. `before` is the run of
-        all tokens but the last, which alone is new then: of the others there is what store lines kept."""
+        all tokens but the last, which alone is new then: of the others there is what store lines kept. `source` are an
+        encoder's tokens, or frames (N, channels)."""
         self.architecture = architecture
         self.equations = equations
         self.weights = weights
         self.tokens = tokens
         self.listed = listed
         self.length = len(tokens)
+        self.source = source
+        encoder = architecture.encoder
+        frames = 1 if encoder is None or encoder.front is None else encoder.front.frames
+        self.source_length = 0 if source is None else len(source) // frames
         self.values: dict[str, Array] = {}
         self.sets: dict[str, Set] = {}
         self.axes: dict[str, tuple[Index, ...]] = {}  # what the axes of a value run over
@@ -145,7 +150,9 @@ class Run:
         self.read: dict[str, Array] = {}  # which elements this line has read of what there is
 
     def whole(self) -> None:
-        """The forward pass."""
+        """The forward pass; an encoder's with the first tokens alone."""
+        if self.source is not None and self.before is None:
+            self.encode(self.source)
         self.stage(self.equations.embedding.lines)
         for number, block in enumerate(self.architecture.blocks()):
             layer = next(layer for layer in self.equations.layers if layer.block == block)
@@ -153,6 +160,25 @@ class Run:
             self.stage(layer.lines, f"layers.{number}.", block)
             self.layer_ends.append(self.values["X" if self._several else "x"].copy())
         self.stage(self.equations.output.lines)
+
+    def encode(self, source: Array) -> None:
+        """The encoder's pass: its tokens are the source's."""
+        encoder, target = self.architecture.encoder, self.tokens
+        assert encoder is not None
+        first, *layers, last = self.equations.encoder
+        self.tokens, self.length = source, self.source_length
+        self.stage(first.lines, "encoder.")
+        for number, block in enumerate(encoder.blocks()):
+            layer = next(layer for layer in layers if isinstance(layer, Layer) and layer.block == block)
+            self.named["layer"] = number
+            self.stage(layer.lines, f"encoder.layers.{number}.", block)
+        self.stage(last.lines, "encoder.")
+        self.tokens, self.length = target, len(target)
+
+    def done(self, line: Line) -> bool:
+        """Whether a step has nothing to do: of the source alone, all is made with the first tokens."""
+        roles = {line.scope[index.name].role for index in sentence(line.text).left.indices if isinstance(index, Name)}
+        return self.before is not None and "source" in roles and "new" not in roles
 
     @property
     def _several(self) -> bool:
@@ -176,7 +202,12 @@ class Run:
         sections = {} if block is None else parts(block)
         kept: set[tuple[str, str]] = set()
         self.prefix = prefix
-        for line in self.walked(list(lines)):
+        lines = list(lines)
+        for line in lines:
+            if self.before is not None and self.done(line) and line.kind == "store":
+                known = self.before.kept[prefix, line.part][line.statement.left.name]
+                self.stored.append((f"{prefix}{line.part}", line, known.array))
+        for line in self.walked([line for line in lines if not self.done(line)]):
             name = sentence(line.text).left.name
             made = self.sets[name] if name in self.sets else self.values[name]
             if line.kind == "store":
@@ -305,7 +336,7 @@ class Run:
 
     def key(self, name: str) -> str:
         weight = self.line.weights[name]
-        return weight.key if weight.tied else self.prefix + weight.key
+        return weight.key if weight.tied or weight.shared else self.prefix + weight.key
 
     def size(self, letter: str) -> int:
         """What a letter runs over here."""
@@ -317,6 +348,10 @@ class Run:
                 return 1
             case "new" | "past":
                 return self.length
+            case "source":
+                return self.source_length
+            case "frames":
+                return self.length * index.size
             case "entries":
                 return -(-self.length // index.every) if index.symbol.startswith("⌈") else self.length // index.every
         return index.size
@@ -409,12 +444,19 @@ class Run:
     def call(self, node: Call) -> Value:
         if node.function == "token":
             return together(lambda t: self.tokens[np.minimum(t, len(self.tokens) - 1)], self.value(node.arguments[0]))
+        if node.function == "frame":
+            return together(self.frame, *(self.value(argument) for argument in node.arguments))
         if node.function in ("element", "place"):
             return self.place(node)
         values = [self.value(argument) for argument in node.arguments]
         if node.function == "keep":
             return together(lambda *_: np.ones(()), *values)
         return together(NUMERIC[node.function], *values)
+
+    def frame(self, place: Array, channel: Array) -> Array:
+        """What an encoder hears there, nothing beyond both ends."""
+        inside = (place >= 0) & (place < len(self.tokens))
+        return np.where(inside, self.tokens[np.where(inside, place, 0).astype(int), channel], 0.0)
 
     def place(self, node: Call) -> Value:
         """element(A(t), j) and place(e, A(t))."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.equations import Line, equations
 from gptcalc.equations.grammar import (
     Call,
@@ -23,20 +24,22 @@ from gptcalc.equations.grammar import (
     sentence,
     walk,
 )
-from gptcalc.equations.model import Equations
+from gptcalc.equations.model import Equations, Layer
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
+from gptcalc.reference.source import random_source
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.equations.evaluator import parts
-from tests.reference_cases import DOCUMENTS, architecture
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
 
 #: what the language itself names: tokens so far and new ones, which layer or module runs
 GIVEN = {"S", "T", "layer", "module"}
 
 
 def all_equations() -> Iterator[Equations]:
-    for model in [*(load(name).architecture for name in names()), *map(architecture, DOCUMENTS)]:
+    encoders = (build({"name": name, **document}) for name, document in ENCODERS.items())
+    for model in [*(load(name).architecture for name in names()), *map(architecture, DOCUMENTS), *encoders]:
         yield equations(model)
         yield equations(model, "absorbed")
         yield equations(model, cache="expanded")
@@ -53,7 +56,7 @@ def test_prose_is_refused(text: str) -> None:
 def test_symbols_are_defined_before_they_are_used() -> None:
     for model in all_equations():
         defined: set[str] = set()
-        stages = [(model.embedding, None), *((layer, layer.block) for layer in model.layers), (model.output, None)]
+        stages = [(stage, stage.block if isinstance(stage, Layer) else None) for stage in model.main]
         if model.mtp is not None:
             stages.append((model.mtp, model.mtp.block))
         for stage, block in stages:
@@ -177,18 +180,21 @@ def shown(model: Architecture) -> Any:
     for stage in equations(model).stages:
         found.append((stage.name, stage.times))
         for line in stage.lines:
-            weights = [(tensor.weight.key, tensor.params) for tensor in line.tensors()]
+            weights = [(tensor.weight.key, tensor.weight.tied, tensor.params) for tensor in line.tensors()]
             found.append((line.text, str(line.condition or ""), dict(line.constants), weights, line.kept))
     return found
 
 
 def logits(model: Architecture) -> Any:
-    return Model(model, dtype=np.float64).prefill(np.arange(1, 9)).logits
+    result = Model(model, dtype=np.float64).prefill(np.arange(1, 9), source=random_source(model, 7, 3))
+    if model.head.vocabulary:
+        return result.logits
+    return result.hidden[-1] if result.pooled is None else result.pooled
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", [*DOCUMENTS, *ENCODERS])
 def test_a_field_that_moves_the_logits_moves_a_line(name: str) -> None:
-    model = architecture(name)
+    model = architecture(name) if name in DOCUMENTS else build({"name": name, **ENCODERS[name]})
     seen, before = shown(model), logits(model)
     hidden = []
     for path, changed in variants(model):

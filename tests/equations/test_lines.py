@@ -16,11 +16,12 @@ from gptcalc.document import build
 from gptcalc.equations import Line, equations
 from gptcalc.reference.model import Model, Result
 from gptcalc.reference.shrink import shrink
+from gptcalc.reference.source import random_source
 from gptcalc.reference.step import LatentForm
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.equations.evaluator import Product, Run
-from tests.reference_cases import DOCUMENTS, architecture
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
 from tests.strategies import documents
 
 Array = np.ndarray[Any, Any]
@@ -34,20 +35,30 @@ def held(
     tokens = np.random.default_rng(5).integers(0, small.v, TOKENS)
     model = Model(small, dtype=np.float64, latent=latent)
     model.tally.products = []
-    result = model.prefill(tokens, attention=True, predict=True)
+    source = random_source(small, TOKENS + 2, 7)
+    result = model.prefill(tokens, source=source, attention=True, predict=True)
 
     lines = equations(small, form, cache)
-    run = Run(small, lines, model.weights.arrays, tokens, choice_of(model))
+    read = None if source is None else source[0]
+    run = Run(small, lines, model.weights.arrays, tokens, choice_of(model), source=read)
     with np.errstate(all="ignore"):
         run.whole()
-        logits = run.values["logits"]
+        logits = run.values.get("logits")
+        pooled = run.values.get("labels", run.values.get("c_P"))
         run.modules()
     compare_products(run, model.tally.products, (*SCALED, *(ABSORBED if form == "absorbed" else ())))
     compare_attention(run, result)
     compare_caches(run, model)
     for number, (found, expected) in enumerate(zip(run.layer_ends, result.hidden, strict=True)):
         same(f"layer {number}", stream(small, found), expected)
-    same("logits", logits, result.logits[0])
+    if result.encoded is not None:
+        same("encoder", run.values["x_S"], result.encoded[0])
+    if result.pooled is not None:
+        assert pooled is not None
+        same("pooled", pooled, result.pooled[0])
+    if small.head.vocabulary:
+        assert logits is not None
+        same("logits", logits, result.logits[0])
 
 
 def held_in_a_step(
@@ -58,19 +69,22 @@ def held_in_a_step(
         return
     tokens = np.random.default_rng(5).integers(0, small.v, TOKENS)
     model = Model(small, dtype=np.float64, latent=latent)
-    model.prefill(tokens[:-1])
+    source = random_source(small, TOKENS + 2, 7)
+    read = None if source is None else source[0]
+    model.prefill(tokens[:-1], source=source)
     result = model.decode(int(tokens[-1]))
 
     lines = equations(small, form, cache)
-    prompt = Run(small, lines, model.weights.arrays, tokens[:-1], choice_of(model))
-    step = Run(small, lines, model.weights.arrays, tokens, choice_of(model), prompt)
+    prompt = Run(small, lines, model.weights.arrays, tokens[:-1], choice_of(model), source=read)
+    step = Run(small, lines, model.weights.arrays, tokens, choice_of(model), prompt, read)
     with np.errstate(all="ignore"):
         prompt.whole()
         step.whole()
     compare_caches(step, model)
     for number, (found, expected) in enumerate(zip(step.layer_ends, result.hidden, strict=True)):
         same(f"layer {number}, one token more", stream(small, found.take([-1], axis=0)), expected)
-    same("logits, one token more", step.values["logits"][-1], result.logits[0, 0])
+    if small.head.vocabulary:
+        same("logits, one token more", step.values["logits"][-1], result.logits[0, 0])
 
 
 def makes_again(mixer: Mixer) -> bool:
@@ -212,6 +226,12 @@ def open_entry(part: str, name: str) -> tuple[str, str]:
 def test_every_kind_of_block(name: str) -> None:
     held(architecture(name))
     held_in_a_step(architecture(name))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_kind_of_encoder(name: str) -> None:
+    held(build({"name": name, **ENCODERS[name]}))
+    held_in_a_step(build({"name": name, **ENCODERS[name]}))
 
 
 @pytest.mark.parametrize("name", [name for name, document in DOCUMENTS.items() if "mla" in document])
