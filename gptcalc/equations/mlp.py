@@ -199,9 +199,8 @@ def _router(lines: Lines, m: Experts, token: str) -> None:
         source = _router_layers(lines, m.router.layers, source)
     bias = plus("b_R[η]", "router" in m.bias)
     i = source[source.rindex(",") + 1 : -1]
-    lines.sum(
-        f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}", None, 2, router, W_R=Mark("router", "router"), b_R="router.bias"
-    )
+    logits = f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}"
+    lines.sum(logits, None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
     if m.router.logit_scale != 1.0:
         lines.pointwise(f"ρ[t,η] = {signed(m.router.logit_scale)}·ρ[t,η]", component=router)
     if m.router.softcap is not None:

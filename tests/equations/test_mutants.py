@@ -70,6 +70,17 @@ FIGURES: dict[str, tuple[str, int]] = {
         + 2 * 63 * 16 * (55 * 512 + 11 * 1024)
         + 2 * 2 * 64 * 128 * (55 * 512 + 11 * 1025),
     ),
+    "zaya1-8b total": ("zaya1-8b", 8_840_489_464),
+    # keys and values; of the 8 + 2 heads the last channels before both convolutions, of half the values the last
+    "zaya1-8b cache at 1024": ("zaya1-8b", 2 * 40 * (1024 * 2 * 256 + 2 * 1280 + 128)),
+    # queries and outputs, keys and both halves of the values; both convolutions; the router's layers; one expert
+    "zaya1-8b decode at 1025": (
+        "zaya1-8b",
+        2 * 40 * (2 * 2048 * 1024 + 2 * 2048 * 256 + 2 * 1280 + 10 * 2 * 128 * 128
+                  + 2048 * 256 + 2 * 256 * 256 + 256 * 17 + 3 * 2048 * 2048 + 2 * 8 * 128 * 1025)
+        + 2 * 2048 * 262_272,
+    ),
+    "nanochat-d20 total": ("nanochat-d20", 560_988_160),
     "window decode at 9": ("window", 2 * 2 * (4 * 8 * 8 + 3 * 8 * 5) + 2 * 9 * 8 + 2 * 2 * 2 * 3 * 8),
 }  # fmt: skip
 
@@ -204,7 +215,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "return work.new_tokens * self.total",
         "mixtral-8x7b full at 256",
     ),
-    ("no router", "equations.mlp", 'lines.sum(f"ρ[t,η] ', 'lines.pointwise(f"ρ[t,η] ', "mixtral-8x7b full at 256"),
+    ("no router", "equations.mlp", "lines.sum(logits", "lines.pointwise(logits", "mixtral-8x7b full at 256"),
     ("router bias left out", "equations.mlp", '"router" in m.bias', "False", "gpt-oss-20b total"),
     ("selection bias left out", "equations.mlp", "* m.selection_bias", "* False", "deepseek-v3 total"),
     ("expert biases left out", "equations.mlp", '"down" in m.bias', "False", "gpt-oss-20b total"),
@@ -354,6 +365,48 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "return -(-elements // self.block) * self.block_bytes",
         "return elements",
         "gpt2 cache at 1024",
+    ),
+    (
+        "values without a state",
+        "equations.convolved",
+        'lines.store("R_v',
+        '0 and lines.store("R_v',
+        "zaya1-8b cache at 1024",
+    ),
+    (
+        "convolved heads without a state",
+        "equations.convolved",
+        'lines.store(f"R_head',
+        '0 and lines.store(f"R_head',
+        "zaya1-8b cache at 1024",
+    ),
+    (
+        "convolutions of queries alone",
+        "equations.convolved",
+        "a.n_heads + a.n_kv_heads, ",
+        "a.n_heads, ",
+        "zaya1-8b total",
+    ),
+    (
+        "residuals without offsets",
+        "equations.norms",
+        '"b_x": "residual.stream.bias"',
+        '"b_z": "residual.stream.bias"',
+        "zaya1-8b total",
+    ),
+    (
+        "a router of one layer",
+        "equations.mlp",
+        "if m.router.layers is not None:\n        source",
+        "if False:\n        source",
+        "zaya1-8b decode at 1025",
+    ),
+    (
+        "a router's layer for nothing",
+        "equations.mlp",
+        'lines.sum(f"a_R',
+        'lines.pointwise(f"a_R',
+        "zaya1-8b decode at 1025",
     ),
     ("MACs reported as FLOPs", "analysis.flops", "macs=total // 2", "macs=total", "gpt2 macs at 1024"),
 ]
