@@ -23,7 +23,11 @@ class InputError(Exception):
         return InputError(f"{place}: {self.message}", self.hint, self.kind)
 
 
-class NoPosition(InputError):
+class Impossible(InputError):
+    """What is fine for other models: in a list of many this one has no figure."""
+
+
+class NoPosition(Impossible):
     """A context that a model has no positions for."""
 
 

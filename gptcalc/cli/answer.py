@@ -23,7 +23,7 @@ SUFFIXES: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "markdown"
 class Answer(NamedTuple):
     """A command's result. Only the form that is asked for is made."""
 
-    data: Any  # what --json prints and --get reads
+    data: Any  # what --json prints and --get reads; a function, where that takes long to make
     view: Callable[[], View]  # what people see
     warnings: tuple[str, ...] = ()  # to stderr
     status: int = 0
@@ -31,12 +31,13 @@ class Answer(NamedTuple):
 
     def whole(self) -> Any:
         """The data, with the fields of a config.json that were ignored on the way, where there are any."""
+        made = self.data() if callable(self.data) else self.data
         ignored = [name for note in self.warnings for name in getattr(note, "names", ())]
-        if not ignored or isinstance(self.data, (list, tuple)):
-            return self.data
+        if not ignored or isinstance(made, (list, tuple)):
+            return made
         from gptcalc.report import data
 
-        return {**data.builtins(self.data), "ignored": ignored}
+        return {**data.builtins(made), "ignored": ignored}
 
 
 def show(report: str, *arguments: Any) -> Callable[[], View]:

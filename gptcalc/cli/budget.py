@@ -87,11 +87,24 @@ def asked_devices(devices: int | None, found: Capacity) -> int | None:
     return found.devices if devices is None else devices
 
 
-def room(budget: int | None, device: str | None, utilization: Fraction | None) -> int | None:
-    """Usable bytes of a device, where a budget or a device is given."""
+class Usable(NamedTuple):
+    """What may be used of each of so many devices."""
+
+    bytes: int
+    devices: int
+
+
+def room(
+    budget: int | None, device: str | None, utilization: Fraction | None, devices: int | None = None
+) -> Usable | None:
+    """Usable bytes of a device, and how many there are, where a budget or a device is given."""
     if budget is None and device is None:
+        if devices is not None:
+            raise InputError(
+                f"--devices {devices}: of which memory?", "give --budget 24GiB or --device rtx-4090", "usage"
+            )
         return None
     found = capacity(budget, device, utilization)
     from gptcalc.analysis.memory.fit import usable
 
-    return usable(found.bytes, found.share)
+    return Usable(usable(found.bytes, found.share), asked_devices(devices, found) or 1)

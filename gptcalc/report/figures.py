@@ -15,7 +15,7 @@ from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Mixer, sublayers
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun, possible
 from gptcalc.document.keys import DEFAULT_LAYERS
-from gptcalc.errors import InputError, NoPosition, did_you_mean, printable
+from gptcalc.errors import Impossible, InputError, did_you_mean, printable
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
 
@@ -24,12 +24,14 @@ class Facts:
     """A model and what is computed about it, each analysis once and only when asked for."""
 
     def __init__(
-        self, architecture: Architecture, document: Mapping[str, Any], how: DiffRun, budget: int | None = None
-    ) -> None:
+        self, architecture: Architecture, document: Mapping[str, Any], how: DiffRun, budget: int | None = None,
+        devices: int = 1,
+    ) -> None:  # fmt: skip
         self.architecture = architecture
         self.document = document
         self.how = how
         self.budget = budget  # of one device
+        self.devices = devices  # tensor parallel
 
     @cached_property
     def params(self) -> Params:
@@ -52,7 +54,10 @@ class Facts:
 
     @cached_property
     def inference(self) -> Inference:
-        return Inference(self.architecture, self.how.to(InferenceRun))
+        try:
+            return Inference(self.architecture, self.how.to(InferenceRun, tp=self.devices))
+        except InputError as error:  # heads that so many devices don't divide
+            raise Impossible(error.message, error.hint, error.kind) from None
 
     @cached_property
     def device(self) -> Device:
@@ -164,7 +169,7 @@ def row(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
 def _figure(facts: Facts, key: str) -> Any:
     try:
         return FIGURES[key].value(facts)
-    except NoPosition:
+    except Impossible:
         return None
 
 

@@ -104,3 +104,70 @@ def test_compare_goes_on_where_a_model_can_not(gptcalc: Command) -> None:
     ]
     assert error == "gptcalc: warning: --context 32768: gpt2 has a learned table of 1024 positions\n"
     assert gptcalc("compare", "gpt2", "--context", "32K")[0] == 2
+
+
+# --- devices and training ---------------------------------------------------------------------------------------------
+
+
+def test_zero_is_over_the_devices(gptcalc: Command) -> None:
+    """--devices means data parallel ranks where ZeRO divides over them; a count in --device as well."""
+    arguments = ("--training", "--zero", "3", "--context", "128", "--get", "parallel")
+    assert json.loads(gptcalc("memory", "gpt2", *arguments, "--devices", "8")[1]) == {
+        "tp": 1,
+        "pp": 1,
+        "ep": 1,
+        "dp": 8,
+    }
+    assert json.loads(gptcalc("fit", "gpt2", *arguments, "--device", "8xh100-sxm")[1])["dp"] == 8
+    assert json.loads(gptcalc("fit", "gpt2", *arguments, "--device", "2xh100-sxm", "--tp", "2")[1])["dp"] == 1
+    plain = ("--training", "--context", "128", "--get", "parallel.tp")
+    assert gptcalc("memory", "gpt2", *plain, "--devices", "2")[1] == "2\n"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "weights", "gradients", "states"),
+    [
+        ("sgd-bf16", 2, 2, 0),  # pytorch/torchtune#389: 13.5 + 13.5 GB of Llama 2 7B, no states
+        ("sgd-momentum-bf16", 2, 2, 2),
+        ("adam-bf16", 2, 2, 4),
+        ("lion", 2, 4, 4 + 4),  # a master copy and one moment
+        ("lion-bf16", 2, 2, 2),
+    ],
+)
+def test_optimisers_in_pure_16_bits(
+    optimizer: str, weights: int, gradients: int, states: int, gptcalc: Command
+) -> None:
+    arguments = ("memory", "llama-2-7b", "--training", "--optimizer", optimizer, "--context", "8", "--json")
+    held = json.loads(gptcalc(*arguments)[1])["per_device"]
+    n = 6_738_415_616
+    assert (held["weights"], held["gradients"], held["optimizer"]) == (weights * n, gradients * n, states * n)
+
+
+def test_8_bit_states_without_a_master_copy(gptcalc: Command) -> None:
+    """Two states of a byte a number and 4 bytes for 256, norms of 4,096 included (bitsandbytes, min_8bit_size)."""
+    arguments = ("memory", "llama-2-7b", "--training", "--optimizer", "adam-8bit-bf16", "--context", "8", "--json")
+    held = json.loads(gptcalc(*arguments)[1])["per_device"]
+    n = 6_738_415_616
+    assert held["optimizer"] == 2 * (n + n // 64)
+    assert held["gradients"] == 2 * n
+
+
+def test_devices_in_lists(gptcalc: Command) -> None:
+    alone = json.loads(gptcalc("compare", "llama-3-8b", "--device", "h100-sxm", "--json")[1])[0]
+    both = json.loads(gptcalc("compare", "llama-3-8b", "--device", "2xh100-sxm", "--json")[1])[0]
+    assert both["kv_bytes"] == alone["kv_bytes"]
+    assert both["weights_bytes"] < 0.51 * alone["weights_bytes"]
+    three = json.loads(gptcalc("compare", "llama-3-8b", "gpt2", "--device", "3xh100-sxm", "--json")[1])
+    assert [row["fits"] for row in three] == [None, True]
+    assert gptcalc("presets", "gpt2*", "--device", "3xh100-sxm", "--columns", "model")[0] == 0
+    assert gptcalc("compare", "gpt2", "--devices", "2")[0] == 2
+
+
+def test_a_quiet_verdict_asks_for_no_advice(gptcalc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gptcalc.analysis.memory import fit
+
+    def advised(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(fit, "advised", advised)
+    assert gptcalc("fit", "gpt2", "--budget", "24GiB", "--quiet") == (0, "", "")

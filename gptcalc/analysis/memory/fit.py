@@ -58,6 +58,12 @@ class Fit(Struct, frozen=True, kw_only=True):
 
 def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> Fit:
     """Whether a model fits devices of this capacity, and what is the most that does. vLLM's rules ask for a name."""
+    found, asked = judged(architecture, capacity, how, device_name)
+    return advised(found, asked) if how.advice else found
+
+
+def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> tuple[Fit, Asked]:
+    """The verdict without advice, and what `advised` needs to give it."""
     how = settled(how, capacity, device_name)
     run = Inference(architecture, how)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
@@ -76,7 +82,13 @@ def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: 
         published=how.dtype is None,
         condition=condition(run_, asked, device),
     )
-    if not how.advice:
+    return found, asked
+
+
+def advised(found: Fit, asked: Asked) -> Fit:
+    """With what takes longer: the widest weights that fit, and what would do."""
+    run = asked.run
+    if not isinstance(run, Inference):
         return found
     changes = {} if found.fits else dict(_changes(asked, run, found))
     return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)

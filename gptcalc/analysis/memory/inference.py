@@ -30,7 +30,9 @@ class Stage(NamedTuple):
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
-    def __init__(self, architecture: Architecture, how: InferenceRun, runner: Runner = "first") -> None:
+    runner: Runner = "first"  # vLLM's
+
+    def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
         how.check_phase(architecture, how.phase)
         self.architecture = architecture
         self.how = how
@@ -39,16 +41,27 @@ class Inference:
         form = form_of(how.engine, architecture, how.mla_cache)
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
-        self.runner = runner
-        tiles = TILES[runner] if how.engine == "vllm" else {}
+        tiles = TILES[self.runner] if how.engine == "vllm" else {}
         self.weights = Weights(architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
-        #: vLLM's second model runner, where that is another run
-        self.newer = Inference(architecture, how, "second") if self.profile and runner == "first" else None
         self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
+        self.newer = self._newer()
+
+    def _newer(self) -> Inference | None:
+        """The same with vLLM's second model runner."""
+        if self.profile is None or self.runner == "second":
+            return None
+        other = copy(self)
+        other.runner = "second"
+        other.newer = None
+        if self.dtype not in self.weights.tiles:
+            other.profile = other._profile()
+            return other
+        other.weights = Weights(self.architecture, self.dtype, self.parallel, self.how.engine, TILES["second"])
+        return other.in_format(self.dtype)
 
     def _stage(self, number: int) -> Stage:
         counts = self._counts(number)
@@ -79,12 +92,12 @@ class Inference:
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
         other.profile = other._profile()
-        other.newer = self.newer and self.newer.in_format(dtype)
         other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
         other.stages = [
             stage._replace(weights=sum(row.total for row in other.rows(number)))
             for number, stage in enumerate(self.stages)
         ]
+        other.newer = other._newer()
         return other
 
     def _width(self, dtype: str) -> int:

@@ -48,11 +48,10 @@ EIGHT_BIT_BLOCK = 256
 EIGHT_BIT_FROM = 4096
 
 
-def _eight_bit(shape: Shape, _: int) -> int:
+def _eight_bit(shape: Shape) -> int:
+    """Of one state."""
     n = prod(shape)
-    if n < EIGHT_BIT_FROM:
-        return 2 * FP32.block_bytes * n
-    return 2 * (n + FP32.block_bytes * -(-n // EIGHT_BIT_BLOCK))
+    return FP32.block_bytes * n if n < EIGHT_BIT_FROM else n + FP32.block_bytes * -(-n // EIGHT_BIT_BLOCK)
 
 
 def _factored(shape: Shape, _: int) -> int:
@@ -66,19 +65,32 @@ def _factored(shape: Shape, _: int) -> int:
     return FP32.block_bytes * prod(copies) * (rows + columns)
 
 
-def _as_wide_as_weights(shape: Shape, width: int) -> int:
-    return 2 * width * prod(shape)
+def _eight_bits(n: int) -> Callable[[Shape, int], int]:
+    return lambda shape, _: n * _eight_bit(shape)
 
 
+def _as_wide(n: int) -> Callable[[Shape, int], int]:
+    return lambda shape, width: n * width * prod(shape)
+
+
+#: -bf16: weights, gradients and states all as wide as the weights, no master copy. -8bit: bitsandbytes' states
 OPTIMIZERS = {
     optimizer.name: optimizer
     for optimizer in (
         Optimizer("adam", True, True, _moments(2)),
-        Optimizer("adam-bf16", False, False, _as_wide_as_weights),  # everything as wide as the weights: 8 bytes
-        Optimizer("adam-8bit", True, True, _eight_bit),
+        Optimizer("adam-bf16", False, False, _as_wide(2)),  # 8 bytes a parameter
+        Optimizer("adam-8bit", True, True, _eight_bits(2)),
+        Optimizer("adam-8bit-bf16", False, False, _eight_bits(2)),
         Optimizer("sgd", True, True, _moments(0)),
+        Optimizer("sgd-bf16", False, False, _moments(0)),  # weights and gradients alone: 4 bytes
         Optimizer("sgd-momentum", True, True, _moments(1)),
+        Optimizer("sgd-momentum-bf16", False, False, _as_wide(1)),
+        Optimizer("sgd-momentum-8bit", True, True, _eight_bits(1)),
+        Optimizer("lion", True, True, _moments(1)),
+        Optimizer("lion-bf16", False, False, _as_wide(1)),
+        Optimizer("lion-8bit", True, True, _eight_bits(1)),
         Optimizer("adafactor", True, True, _factored),
+        Optimizer("adafactor-bf16", False, False, _factored),  # its means stay fp32
     )
 }
 
@@ -86,6 +98,7 @@ OPTIMIZERS = {
 SPELLINGS = {
     "adamw": "adam", "adamw-bf16": "adam-bf16", "bf16-adam": "adam-bf16", "adam8bit": "adam-8bit",
     "adamw8bit": "adam-8bit", "adamw-8bit": "adam-8bit", "adamw-bnb-8bit": "adam-8bit", "momentum": "sgd-momentum",
+    "sgd8bit": "sgd-momentum-8bit", "lion8bit": "lion-8bit", "lion-8bit-bnb": "lion-8bit",
 }  # fmt: skip
 
 

@@ -82,9 +82,10 @@ def layout(architecture: Architecture, how: InferenceRun | TrainingRun) -> Layou
 
 
 def over(architecture: Architecture, devices: int | None, how: R) -> R:
-    """The same run over so many devices: tensor parallel where nothing else is said."""
+    """The same run over so many devices. Where nothing else is said tensor parallel, with ZeRO data parallel."""
     if devices is not None and (how.tp, how.pp, how.ep, how.dp) == (1, 1, 1, None):
-        return replace(how, tp=devices)
+        by_ranks = isinstance(how, TrainingRun) and how.zero > 0
+        return replace(how, dp=devices) if by_ranks else replace(how, tp=devices)
     found = layout(architecture, how)
     if devices not in (None, found.devices):
         raise InputError(f"--devices {devices}: --tp, --pp and --dp make {found.devices}", kind="usage")

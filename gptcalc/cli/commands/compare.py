@@ -8,7 +8,7 @@ import typer
 
 from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.budget import Budget, DeviceName, Utilization, room
+from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, room
 from gptcalc.cli.options import Columns, Models, Set, Sort, context_warnings
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, NoPosition
@@ -29,6 +29,7 @@ def command(
     settings: Set = [],  # noqa: B006
     budget: Budget = None,
     device: DeviceName = None,
+    devices: Devices = None,
     utilization: Utilization = None,
 ) -> Answer:
     """One row a model; with a budget, whether it fits."""
@@ -38,13 +39,13 @@ def command(
 
     if not models and not every:
         raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
-    usable = room(budget, device, utilization)
+    usable = room(budget, device, utilization, devices)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
     rows, warnings = [], []
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
         warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
-        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.written, how, usable), keys))
+        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())), keys))
     rows = figures.ordered(rows, sort)
     return Answer(rows, show("rows", rows, keys), tuple(warnings))
 

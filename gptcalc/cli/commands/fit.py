@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import FitRun, InferenceRun, TrainingFitRun, TrainingRun
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.memory.fit import Fit
 
 
 def command(
@@ -30,9 +35,16 @@ def command(
 
         step = over(architecture, asked_devices(devices, room), how).to(TrainingFitRun, utilization=room.share)
         found = fitted_training(architecture, room.bytes, step)
-    else:
-        from gptcalc.analysis.memory.fit import fitted
+        return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)
+    from functools import cache
 
-        served = over(architecture, asked_devices(devices, room), how).to(FitRun, utilization=room.share)
-        found = fitted(architecture, room.bytes, served, room.title)
-    return Answer(found, show("fit", found, room.title), warnings, 0 if found.fits else 1)
+    from gptcalc.analysis.memory.fit import advised, judged
+
+    served = over(architecture, asked_devices(devices, room), how).to(FitRun, utilization=room.share)
+    verdict, asked = judged(architecture, room.bytes, served, room.title)
+
+    @cache
+    def whole() -> Fit:
+        return advised(verdict, asked)
+
+    return Answer(whole, lambda: show("fit", whole(), room.title)(), warnings, 0 if verdict.fits else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.budget import DeviceName, Devices, asked_devices, capacity
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import InferenceRun, TrainingRun
 
@@ -10,19 +11,29 @@ from gptcalc.conventions import InferenceRun, TrainingRun
 def command(
     model: Model,
     how: InferenceRun | TrainingRun,
+    device: DeviceName = None,
+    devices: Devices = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
     """What a device must hold, in inference or in --training."""
+    from gptcalc.analysis.memory.sharding import over
     from gptcalc.sources import load
 
+    room = None if device is None else capacity(None, device, None)
+    number = devices if room is None else asked_devices(devices, room)
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     if isinstance(how, TrainingRun):
         from gptcalc.analysis.memory.training import trained
 
-        step = trained(loaded.architecture, how)
+        step = trained(loaded.architecture, over(loaded.architecture, number, how))
         return Answer(step, show("memory", step), warnings)
     from gptcalc.analysis.memory.inference import held_by
 
-    found = held_by(loaded.architecture, how)
+    served = over(loaded.architecture, number, how)
+    if room is not None:
+        from gptcalc.analysis.memory.vllm import settled
+
+        served = settled(served, room.bytes, room.title)
+    found = held_by(loaded.architecture, served)
     return Answer(found, show("memory", found), warnings)

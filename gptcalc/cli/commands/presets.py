@@ -9,7 +9,7 @@ import typer
 
 from gptcalc import units
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.budget import DeviceName, Utilization, room
+from gptcalc.cli.budget import DeviceName, Devices, Usable, Utilization, room
 from gptcalc.cli.options import Columns, Sort, byte_size
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -51,6 +51,7 @@ def command(
         ),
     ] = None,
     device: DeviceName = None,
+    devices: Devices = None,
     utilization: Utilization = None,
     columns: Columns = None,
     sort: Sort = None,
@@ -63,18 +64,22 @@ def command(
         return _checked(check)
     from gptcalc.report import figures
 
-    usable = room(fits, device, utilization)
+    usable = room(fits, device, utilization, devices)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
     found = [facts for facts in _presets(pattern, how, usable) if _matches(facts, family, feature, size, year)]
     if not found and (family is not None or feature):
         _refuse_unknown(family, feature)
     if usable is not None:
-        found = [facts for facts in found if facts.architecture.c >= (how.context or 0) and facts.fits]
+        found = [
+            facts
+            for facts in found
+            if facts.architecture.c >= (how.context or 0) and figures.row(facts, ["fits"])["fits"]
+        ]
     rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
     return Answer(rows, show("rows", rows, keys))
 
 
-def _presets(pattern: str | None, how: CompareRun, usable: int | None = None) -> Iterator[Facts]:
+def _presets(pattern: str | None, how: CompareRun, usable: Usable | None = None) -> Iterator[Facts]:
     from fnmatch import fnmatchcase
 
     from gptcalc.report.figures import Facts
@@ -86,7 +91,7 @@ def _presets(pattern: str | None, how: CompareRun, usable: int | None = None) ->
     for name in names():
         if fnmatchcase(name, wanted) if glob else wanted in name:
             model = load(name)
-            yield Facts(model.architecture, model.written, how, usable)
+            yield Facts(model.architecture, model.written, how, *(usable or ()))
 
 
 def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:
