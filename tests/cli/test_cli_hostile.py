@@ -159,7 +159,7 @@ def test_wrong_sizes(arguments: tuple[str, ...], gptcalc: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "..x", "a\0b", "gpt2\n", "nosuch", "../nosuch", "gpt2 ", "GPT2", "é", "\udcff", "a" * 5000]
+    "name", ["", " ", "..x", "a\0b", "gpt2\n", "nosuch", "../nosuch", "gpt2 ", "é", "\udcff", "a" * 5000]
 )
 def test_names_that_are_none(name: str, gptcalc: Command) -> None:
     refused_well(gptcalc("params", name))
