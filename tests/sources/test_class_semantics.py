@@ -13,6 +13,7 @@ from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from gptcalc.sources import tolerating
 from gptcalc.sources.huggingface import read
 
 SMALL = {
@@ -137,9 +138,16 @@ def test_laguna_gates_every_element_where_the_flag_is_false() -> None:
 
 def test_the_larger_model_gives_its_text_model_a_type() -> None:
     """qwen3_asr's text model is called qwen3_asr_text in older files, a type that its class doesn't look at."""
-    inner = {"model_type": "qwen3_asr_text", **SMALL}
-    reading = read({"model_type": "qwen3_asr", "thinker_config": {"text_config": inner}})
+    reading = read({"model_type": "qwen3_asr", "text_config": {"model_type": "qwen3_asr_text", **SMALL}})
     assert reading.model_type == "qwen3"
+
+
+def test_a_part_that_the_class_does_not_look_into_is_counted_by_hand_only() -> None:
+    config = {"model_type": "qwen3_asr", "thinker_config": {"text_config": {"model_type": "qwen3_asr_text", **SMALL}}}
+    with pytest.raises(InputError, match="thinker_config: transformers' class of qwen3_asr doesn't read it"):
+        read(config)
+    with tolerating(False, ["thinker_config"]):
+        assert read(config).model_type == "qwen3"
 
 
 @pytest.mark.parametrize(

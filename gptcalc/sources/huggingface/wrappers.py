@@ -13,6 +13,7 @@ from gptcalc.errors import InputError, printable
 from gptcalc.sources.huggingface.classes import class_of
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.fields import shown
+from gptcalc.sources.huggingface.unread import tolerance
 
 #: where multimodal configs keep the config of their text model; a type inside may have another inside
 NESTED = (
@@ -71,6 +72,7 @@ def text_model(config: Mapping[str, Any]) -> Text:
         if inner is None:
             continue
         place = ".".join(path)
+        must_be_read(outer, path[0])
         between = holder.get("model_type")
         if holder is not config and isinstance(between, str):
             around = (*around, between)
@@ -81,6 +83,18 @@ def text_model(config: Mapping[str, Any]) -> Text:
         notes = ["text model of a multimodal config; the rest is left out"]
         return Text({**config, "model_type": kind}, "", around, notes)
     return Text(config, "", around, [])
+
+
+def must_be_read(outer: Any, part: str) -> None:
+    """The part with the text model must be one that the larger model's class looks into: another would run other sizes.
+
+    Qwen3-ASR's first files have their own code's thinker_config; transformers' class of that type takes its defaults.
+    """
+    known = class_of(outer) if isinstance(outer, str) else None
+    if known is None or not known.parts or part in known.parts or part in tolerance().ignore:
+        return
+    problem = f"transformers' class of {outer} doesn't read it and assumes sizes of its own; the vendor's code reads it"
+    raise InputError(f"{part}: {problem}", f"--ignore {part} counts what stands there", "unsupported")
 
 
 def _inside(config: Mapping[str, Any], path: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
