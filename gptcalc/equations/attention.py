@@ -287,7 +287,7 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
     if a.scores.disentangled is not None:
         lines.pointwise(f"z[{here}] = z[{here}] + b_D[{here}]", pairs)
     scale, width = a.scores.scale, a.d_head * a.scores.kinds
-    z = f"z[{here}]/√{width}" if scale is None else f"{number(scale)}·z[{here}]"
+    z = f"z[{here}]/√{width}" if scale is None else f"z[{here}]" if scale == 1.0 else f"{number(scale)}·z[{here}]"
     if a.scores.softcap is not None:
         cap = number(a.scores.softcap)
         lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)

@@ -91,6 +91,12 @@ def _all(a: Architecture) -> Iterator[str]:
         "per-layer-embedding": a.per_layer_embedding is not None,
         "hyper-connections": a.streams is not None,
         "altup": a.altup is not None,
+        "encoder": a.sees_all and a.encoder is None,
+        "encoder-decoder": a.encoder is not None,
+        "audio": a.encoder is not None and a.encoder.front is not None,
+        "token-types": a.embedding.types > 0,
+        "pooler": a.head.pooler is not None and a.head.pooler.dense is not None,
+        "labels": a.head.pooler is not None and a.head.pooler.labels > 0,
     }
     yield from (name for name, present in found.items() if present)
 
@@ -108,7 +114,11 @@ def _temperature(mixer: Attention | LatentAttention) -> Temperature | None:
 
 
 def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
-    found = {mixer.norm_at + "-norm": mixer.norm_at != "pre", "laurel": mixer.residual.low_rank is not None}
+    found = {
+        mixer.norm_at + "-norm": mixer.norm_at != "pre",
+        "tied-layers": mixer.tied,
+        "laurel": mixer.residual.low_rank is not None,
+    }
     form = attention(mixer)
     if form is not None:
         yield form
@@ -124,6 +134,9 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
     if isinstance(mixer, Attention):
         found |= {
             "alibi": mixer.position == "alibi",
+            "bucketed-distances": mixer.scores.buckets is not None,
+            "disentangled": mixer.scores.disentangled is not None,
+            "cross-attention": mixer.source,
             "window": mixer.window is not None,
             "chunk": mixer.chunk is not None,
             "qk-norm": mixer.qk_norm is not None,
