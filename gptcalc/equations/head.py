@@ -51,7 +51,7 @@ def pooled(lines: Lines, pooler: Pooler) -> None:
     source, at = "n[t,i]", "t,"
     if pooler.token != "each":
         source, at = "n_P[i]", ""
-        lines.pointwise(f"n_P[i] = n[{'0' if pooler.token == 'first' else 'T − 1'},i]", saved=2)
+        lines.pointwise(f"n_P[i] = n[{'0' if pooler.token == 'first' else 'S − 1'},i]", saved=2)
     letter = "i"
     if pooler.dense is not None:
         target, letter = f"c_P[{at}ψ]", "ψ"
