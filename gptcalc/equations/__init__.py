@@ -2,7 +2,8 @@
 
 from gptcalc.equations.conditions import Chosen, Constant, Entries, OfSource, Pairs, Wanted, Workload, workload
 from gptcalc.equations.language import Index, Line, Reference, Tensor, Weight
-from gptcalc.equations.model import Equations, Layer, Stage, equations
+from gptcalc.equations.model import equations
+from gptcalc.equations.stages import Equations, Layer, Stage
 
 __all__ = [
     "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference", "Stage",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, TypeAlias, assert_never
-
-from msgspec import Struct
 
 from gptcalc.architecture import (
     MTP,
@@ -13,43 +10,19 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
-    CompressedAttention,
     Encoder,
-    Experts,
-    GatedRecurrence,
     LatentAttention,
-    LinearAttention,
-    Mamba,
-    Mamba2,
-    MatrixLSTM,
     Mixer,
-    Mlp,
     Part,
     Prefix,
     Prefixes,
-    Rope,
-    ShortConvolution,
     Streams,
     Sublayer,
     stem,
     sublayers,
 )
 from gptcalc.conventions import CacheForm, Form
-from gptcalc.equations import (
-    altup,
-    attention,
-    compressed,
-    embedding,
-    head,
-    hyper,
-    latent,
-    linear,
-    mamba,
-    mlp,
-    recurrent,
-    relative,
-)  # fmt: skip
-from gptcalc.equations.conditions import Workload
+from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import (
     FIRST_SUM,
@@ -62,68 +35,8 @@ from gptcalc.equations.norms import (
     norm_line,
     summed,
 )
-from gptcalc.equations.rope import Rotation
+from gptcalc.equations.stages import Equations, Layer, Stage
 from gptcalc.equations.symbols import Symbols
-
-
-def component(mixer: Mixer) -> str:
-    """Under which component a sublayer's own weights count."""
-    match mixer:
-        case Attention() | LatentAttention() | CompressedAttention():
-            return "attention"
-        case Mlp():
-            return "mlp"
-        case Experts():
-            return "experts"
-        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
-            return "recurrent"
-        case _:
-            assert_never(mixer)
-
-
-#: when a stage runs: once a pass, in every layer of its kind, in every multi-token-prediction module, or once for the
-#: source sequence
-Runs: TypeAlias = Literal["once", "layer", "mtp", "encoder"]
-
-
-class Stage(Struct, frozen=True, eq=False, kw_only=True):
-    """Lines that run `times` times: the embedding, one kind of block, the output, the MTP modules."""
-
-    name: str
-    times: int = 1
-    lines: tuple[Line, ...]
-    runs: Runs = "once"
-
-    def workload(self, work: Workload) -> Workload:
-        """What the stage works on in a pass."""
-        return work.encoder if self.runs == "encoder" else work
-
-
-class Layer(Stage, frozen=True, eq=False, kw_only=True):
-    """The lines of one kind of block."""
-
-    block: Block
-
-
-class Equations(Struct, frozen=True, eq=False, kw_only=True):
-    """A model's forward pass, and the values of its symbols."""
-
-    encoder: tuple[Stage, ...] = ()  # a stack of its own, over the source
-    embedding: Stage
-    layers: tuple[Layer, ...]  # one for each kind of block
-    output: Stage
-    mtp: Layer | None = None
-    symbols: dict[str, int]
-
-    @property
-    def main(self) -> tuple[Stage, ...]:
-        """What every pass runs."""
-        return (*self.encoder, self.embedding, *self.layers, self.output)
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """All of it, multi-token prediction included."""
-        return self.main if self.mtp is None else (*self.main, self.mtp)
 
 
 def equations(architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent") -> Equations:
@@ -157,6 +70,7 @@ class _Model:
         self.v = self.symbols.index("v", architecture.v, "vocabulary", end, shard="vocab")
         self.c = self.symbols.index("c", architecture.c, "positions", end)
         self.n_layers = self.symbols.index("n_layers", architecture.n_layers, "layers", end)
+        self.of = kinds.Around(architecture, form, cache, self.d, self.symbols)
         new, past = ("T", "S") if beside is None else ("N", "N")
         self.base = {"t": Index(new, 0, "new"), "s": Index(past, 0, "past"), "i": self.d, "u": self.v}
 
@@ -348,66 +262,6 @@ class _Model:
             lines += scalar.lines
         return lines
 
-    def mixer(self, lines: Lines, mixer: Mixer, token: str) -> None:
-        dropout = self.model.dropout is not None and self.model.dropout.attention
-        match mixer:
-            case Attention():
-                attention.attention(lines, mixer, self.rotation(mixer.rope, mixer.d_head), dropout)
-            case LatentAttention():
-                rotation = self.rotation(mixer.rope, mixer.d_rope)
-                latent.latent_attention(lines, mixer, rotation, self.form, self.cache, dropout)
-            case CompressedAttention():
-                compressed.compressed_attention(lines, mixer, self.rotation(mixer.rope, mixer.d_head), dropout)
-            case Mlp():
-                mlp.mlp(lines, mixer)
-            case Experts():
-                mlp.experts(lines, mixer, token)
-            case LinearAttention():
-                linear.linear_attention(lines, mixer)
-            case Mamba():
-                mamba.mamba(lines, mixer)
-            case Mamba2():
-                mamba.mamba2(lines, mixer)
-            case ShortConvolution():
-                recurrent.short_convolution(lines, mixer)
-            case GatedRecurrence():
-                recurrent.gated_recurrence(lines, mixer)
-            case MatrixLSTM():
-                recurrent.matrix_lstm(lines, mixer)
-            case _ as never:
-                assert_never(never)
-
-    def rotation(self, rope: Rope | None, width: int) -> Rotation | None:
-        return Rotation(rope, width, self.model.c, bool(self.model.learned_frequencies)) if rope is not None else None
-
-    def scope(self, mixer: Mixer) -> dict[str, Index]:
-        match mixer:
-            case Attention():
-                encoder = self.model.encoder
-                return attention.scope(mixer, self.d, self.symbols, encoder.d if encoder is not None else None)
-            case LatentAttention():
-                return latent.scope(mixer, self.d, self.symbols)
-            case CompressedAttention():
-                return compressed.scope(mixer, self.d, self.symbols)
-            case Mlp():
-                return mlp.mlp_scope(mixer, self.d, self.symbols)
-            case Experts():
-                return mlp.experts_scope(mixer, self.d, self.symbols)
-            case LinearAttention():
-                return linear.scope(mixer, self.d, self.symbols)
-            case Mamba():
-                return mamba.mamba_scope(mixer, self.d, self.symbols)
-            case Mamba2():
-                return mamba.mamba2_scope(mixer, self.d, self.symbols)
-            case ShortConvolution():
-                return recurrent.short_scope(mixer, self.d, self.symbols)
-            case GatedRecurrence():
-                return recurrent.rnn_scope(mixer, self.d, self.symbols)
-            case MatrixLSTM():
-                return recurrent.lstm_scope(mixer, self.d, self.symbols)
-            case _ as never:
-                assert_never(never)
-
     # multi-token prediction
 
     def mtp(self, mtp: MTP) -> list[Line]:
@@ -510,7 +364,7 @@ class _Parts:
         self.out.extend(behind.lines)
 
     def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
-        scope = self.model.scope(mixer)
+        scope = kinds.scope(mixer, self.model.of)
         residual = mixer.residual
         if residual.low_rank is not None:
             scope["ϖ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
@@ -519,8 +373,8 @@ class _Parts:
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")
-        lines = self.model.lines(prefix, component(mixer), scope)
+        lines = self.model.lines(prefix, kinds.component(mixer), scope)
         enter(lines, mixer, given)
-        self.model.mixer(lines, mixer, self.token)
+        kinds.write(lines, mixer, self.model.of, self.token)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)
         self.out.extend(lines.lines)

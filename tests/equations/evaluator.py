@@ -29,7 +29,7 @@ from gptcalc.equations.grammar import (
     conditions,
     sentence,
 )
-from gptcalc.equations.model import Equations, Layer
+from gptcalc.equations.stages import Equations, Layer
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,7 @@ from gptcalc.equations.grammar import (
     sentence,
     walk,
 )
-from gptcalc.equations.model import Equations, Layer
+from gptcalc.equations.stages import Equations, Layer
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model
 from gptcalc.reference.source import random_source

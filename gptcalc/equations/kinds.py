@@ -1,0 +1,163 @@
+"""What each kind of sublayer is in equations. The lines of a kind are loaded when a model has it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never
+
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    CompressedAttention,
+    Experts,
+    GatedRecurrence,
+    LatentAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
+    Mixer,
+    Mlp,
+    Rope,
+    ShortConvolution,
+)
+from gptcalc.conventions import CacheForm, Form
+from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.rope import Rotation
+from gptcalc.equations.symbols import Symbols
+
+
+class Around(NamedTuple):
+    """What a sublayer's lines depend on beside it."""
+
+    model: Architecture
+    form: Form
+    cache: CacheForm
+    d: Index
+    symbols: Symbols
+
+    @property
+    def dropout(self) -> bool:
+        return self.model.dropout is not None and self.model.dropout.attention
+
+    def rotation(self, rope: Rope | None, width: int) -> Rotation | None:
+        return Rotation(rope, width, self.model.c, bool(self.model.learned_frequencies)) if rope is not None else None
+
+
+def component(mixer: Mixer) -> str:
+    """Under which component a sublayer's own weights count."""
+    match mixer:
+        case Attention() | LatentAttention() | CompressedAttention():
+            return "attention"
+        case Mlp():
+            return "mlp"
+        case Experts():
+            return "experts"
+        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+            return "recurrent"
+        case _:
+            assert_never(mixer)
+
+
+def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
+    """What the index letters of a sublayer run over."""
+    d, symbols = of.d, of.symbols
+    match mixer:
+        case Attention():
+            from gptcalc.equations import attention
+
+            encoder = of.model.encoder
+            return attention.scope(mixer, d, symbols, encoder.d if encoder is not None else None)
+        case Mlp():
+            from gptcalc.equations import mlp
+
+            return mlp.scope(mixer, d, symbols)
+        case Experts():
+            from gptcalc.equations import experts
+
+            return experts.scope(mixer, d, symbols)
+        case LatentAttention():
+            from gptcalc.equations import latent
+
+            return latent.scope(mixer, d, symbols)
+        case CompressedAttention():
+            from gptcalc.equations import compressed
+
+            return compressed.scope(mixer, d, symbols)
+        case LinearAttention():
+            from gptcalc.equations import linear
+
+            return linear.scope(mixer, d, symbols)
+        case Mamba():
+            from gptcalc.equations import mamba
+
+            return mamba.mamba_scope(mixer, d, symbols)
+        case Mamba2():
+            from gptcalc.equations import mamba
+
+            return mamba.mamba2_scope(mixer, d, symbols)
+        case ShortConvolution():
+            from gptcalc.equations import recurrent
+
+            return recurrent.short_scope(mixer, d, symbols)
+        case GatedRecurrence():
+            from gptcalc.equations import recurrent
+
+            return recurrent.rnn_scope(mixer, d, symbols)
+        case MatrixLSTM():
+            from gptcalc.equations import recurrent
+
+            return recurrent.lstm_scope(mixer, d, symbols)
+        case _ as never:
+            assert_never(never)
+
+
+def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
+    """n[t,i] → y[t,i]; `token` is the one that is read at position t."""
+    match mixer:
+        case Attention():
+            from gptcalc.equations import attention
+
+            attention.attention(lines, mixer, of.rotation(mixer.rope, mixer.d_head), of.dropout)
+        case Mlp():
+            from gptcalc.equations import mlp
+
+            mlp.mlp(lines, mixer)
+        case Experts():
+            from gptcalc.equations import experts
+
+            experts.experts(lines, mixer, token)
+        case LatentAttention():
+            from gptcalc.equations import latent
+
+            rotation = of.rotation(mixer.rope, mixer.d_rope)
+            latent.latent_attention(lines, mixer, rotation, of.form, of.cache, of.dropout)
+        case CompressedAttention():
+            from gptcalc.equations import compressed
+
+            compressed.compressed_attention(lines, mixer, of.rotation(mixer.rope, mixer.d_head), of.dropout)
+        case LinearAttention():
+            from gptcalc.equations import linear
+
+            linear.linear_attention(lines, mixer)
+        case Mamba():
+            from gptcalc.equations import mamba
+
+            mamba.mamba(lines, mixer)
+        case Mamba2():
+            from gptcalc.equations import mamba
+
+            mamba.mamba2(lines, mixer)
+        case ShortConvolution():
+            from gptcalc.equations import recurrent
+
+            recurrent.short_convolution(lines, mixer)
+        case GatedRecurrence():
+            from gptcalc.equations import recurrent
+
+            recurrent.gated_recurrence(lines, mixer)
+        case MatrixLSTM():
+            from gptcalc.equations import recurrent
+
+            recurrent.matrix_lstm(lines, mixer)
+        case _ as never:
+            assert_never(never)
