@@ -396,14 +396,14 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "a router of one layer",
-        "equations.mlp",
+        "equations.experts",
         "if m.router.layers is not None:\n        source",
         "if False:\n        source",
         "zaya1-8b decode at 1025",
     ),
     (
         "a router's layer for nothing",
-        "equations.mlp",
+        "equations.experts",
         'lines.sum(f"a_R',
         'lines.pointwise(f"a_R',
         "zaya1-8b decode at 1025",
