@@ -114,6 +114,14 @@ PrefillChunk: TypeAlias = Annotated[
 MaxNumSeqs: TypeAlias = Annotated[
     int | None, Option("Sequences that vllm makes room for in its sampler. Default: by the device, 1024 or 256.")
 ]
+NGL: TypeAlias = Annotated[
+    int | None,
+    Option("Layers that llama.cpp keeps on the device, the output being one; the rest on the host. Default: all.",
+           least=0, also=("--n-gpu-layers",)),
+]  # fmt: skip
+NCpuMoe: TypeAlias = Annotated[
+    int, Option("Layers, from the first, whose experts llama.cpp leaves on the host.", least=0)
+]
 WEIGHTS = Option(
     "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
     "mxfp4, nvfp4, or GGUF's: q8_0, q6_k, q5_k_m, q4_k_m, f16, …; a wrong one lists them all. "
@@ -287,6 +295,8 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     logits: LogitsOption = "last"
     overhead: Overhead = 0
     max_num_seqs: MaxNumSeqs = None
+    ngl: NGL = None
+    n_cpu_moe: NCpuMoe = 0
     tp: TP = 1
     pp: PP = 1
     ep: EP = 1

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gptcalc import fit
 from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.weights import total
+from gptcalc.errors import InputError
 from gptcalc.sources import load
 
 
@@ -28,3 +32,58 @@ def test_windows_and_full_layers_of_one_sequence() -> None:
     windows, full = found.groups
     assert windows.cached_tokens == 1536
     assert full.bytes == 10 * 120064 * 2 * 2048 * 22 // 32
+
+
+def test_the_token_table_stays_on_the_host() -> None:
+    """Llama 3 8B as Q4_K_M: 4,403 MiB on the card; on the host 128,256 rows of 4096 numbers, 144 bytes for 256."""
+    found = memory(load("llama-3-8b").architecture, engine="llama.cpp", dtype="q4_k_m", context=16)
+    assert int(found.per_device.weights / 2**20) == 4403
+    assert found.host == 128256 * 4096 // 256 * 144
+
+
+@pytest.mark.parametrize(("ngl", "layers", "output"), [(0, 0, 0), (1, 0, 1), (11, 10, 1), (33, 32, 1), (99, 32, 1)])
+def test_layers_on_the_device(ngl: int, layers: int, output: int) -> None:
+    """The output is one of them, then the last layers; the cache goes with its layer."""
+    model = load("llama-3-8b").architecture
+    found = memory(model, engine="llama.cpp", dtype="q8_0", kv_dtype="fp16", context=256, ngl=ngl)
+    layer = (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336) // 32 * 34 + 2 * 4 * 4096
+    head = 128256 * 4096 // 32 * 34
+    cache = 256 * 2 * 1024 * 2
+    assert found.per_device.weights == layers * layer + output * (head + 4 * 4096)
+    assert found.per_device.kv == layers * cache
+    assert found.host == head + (32 - layers) * (layer + cache) + (1 - output) * (head + 4 * 4096)
+
+
+def test_a_tied_table_is_on_both_sides() -> None:
+    model = load("llama-3.2-1b").architecture
+    found = memory(model, engine="llama.cpp", dtype="q8_0", context=16)
+    assert found.host == 128256 * 2048 // 32 * 34
+    assert found.per_device.weights == total(model, "q8_0")
+
+
+def test_experts_on_the_host() -> None:
+    """Of the first layers' experts all three matrices with their biases (in 32 bits), nothing else."""
+    model = load("gpt-oss-120b").architecture
+    plain = memory(model, engine="llama.cpp", dtype="mxfp4_moe", context=1024)
+    spared = memory(model, engine="llama.cpp", dtype="mxfp4_moe", context=1024, n_cpu_moe=10)
+    moved = 10 * 128 * 3 * (2880 * 2880 // 32 * 17 + 2880 * 4)
+    assert spared.per_device.weights == plain.per_device.weights - moved
+    assert spared.host == plain.host + moved
+
+
+def test_fit_says_how_much_to_leave_there() -> None:
+    model = load("gpt-oss-120b").architecture
+    found = fit(model, 24 * 2**30, engine="llama.cpp", dtype="mxfp4_moe", context=32768)
+    for key in ("ngl", "n_cpu_moe"):
+        n = found.would_fit[key]
+        most = {"ngl": n + 1} if key == "ngl" else {"n_cpu_moe": n - 1}
+        for changes, fits in (({key: n}, True), (most, False)):
+            again = memory(model, engine="llama.cpp", dtype="mxfp4_moe", context=32768, **changes)
+            assert (again.per_device.total <= 24 * 2**30) == fits
+
+
+def test_no_other_engine_splits_so() -> None:
+    with pytest.raises(InputError, match="--engine vllm has no such split"):
+        memory(load("gpt2").architecture, engine="vllm", ngl=3)
+    with pytest.raises(InputError, match="only with one device"):
+        memory(load("gpt2").architecture, engine="llama.cpp", tp=2, n_cpu_moe=3)

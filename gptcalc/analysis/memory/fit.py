@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.mixes import MIXES
+from gptcalc.analysis.memory.offload import blocks
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import largest
 from gptcalc.analysis.memory.vllm import VERSIONS, settled
@@ -192,7 +193,23 @@ def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, An
         if asked.fits(Inference(run.architecture, replace(run.how, kv_dtype=kv_dtype))):
             yield "kv_dtype", kv_dtype
             break
+    if run.how.engine == "llama.cpp":
+        yield from less_on_the_device(asked, run)
     yield from more_devices(asked, lambda tp: Inference(run.architecture, replace(run.how, tp=tp, dp=run.parallel.dp)))
+
+
+def less_on_the_device(asked: Asked, run: Inference) -> Iterator[tuple[str, Any]]:
+    """The most layers, or the most experts, that llama.cpp can keep on one device."""
+    layers = run.architecture.n_layers
+
+    def fits(**changes: int) -> bool:
+        return asked.fits(Inference(run.architecture, replace(run.how, **changes)))
+
+    with suppress(InputError):
+        if any(share.experts for shares in run.shares for share in shares) and fits(n_cpu_moe=layers):
+            yield "n_cpu_moe", layers - (largest(lambda n: n <= layers and fits(n_cpu_moe=layers - n)) or 0)
+        if fits(ngl=0):
+            yield "ngl", largest(lambda n: n <= blocks(run.weights) and fits(ngl=n)) or 0
 
 
 def less_work(found: Fit) -> Iterator[tuple[str, Any]]:

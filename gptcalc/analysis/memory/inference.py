@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import Held, Pool, chunk_of, form_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
+from gptcalc.analysis.memory.offload import check, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import LARGE, MARGIN, PASSES, TILES, VERSIONS, Profile, Runner
@@ -46,7 +47,8 @@ class Inference:
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
-        self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
+        check(how)
+        self._load()
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
         self.newer = self._newer()
 
@@ -63,6 +65,16 @@ class Inference:
         other.weights = Weights(self.architecture, self.dtype, self.parallel, self.how.engine, TILES["second"])
         return other.in_format(self.dtype)
 
+    def _load(self) -> None:
+        """Which tensors are where."""
+        self.host: list[Share] = []
+        self.first = 0  # layer on the device
+        if self.how.engine == "llama.cpp" and self.parallel.devices == 1:
+            device, self.host, self.first = split(self.weights, self.how)
+            self.shares = [device]
+        else:
+            self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
+
     def _stage(self, number: int) -> Stage:
         counts = self._counts(number)
         kept = pools(self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture))
@@ -77,7 +89,7 @@ class Inference:
     def _counts(self, number: int) -> dict[str, int]:
         """How often each stage of the equations runs in a pipeline stage."""
         start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
-        blocks = blocks_between(self.architecture, start, stop)
+        blocks = blocks_between(self.architecture, max(start, self.first), stop)
         counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
         if number == 0:
             counts[self.model.embedding.name] = 1
@@ -92,7 +104,7 @@ class Inference:
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
         other.profile = other._profile()
-        other.shares = [other.weights.stage(number) for number in range(self.parallel.pp)]
+        other._load()
         other.stages = [
             stage._replace(weights=sum(row.total for row in other.rows(number)))
             for number, stage in enumerate(self.stages)
@@ -203,9 +215,19 @@ class Inference:
             notes=self.notes(),
             passes=self.passes(),
             published=self.how.dtype is None,
+            host=self.on_host(batch, context),
             pieces=self.pieces(number, batch, context),
             tensors=self.tensors(number),
         )
+
+    def on_host(self, batch: int, context: int) -> int:
+        """What llama.cpp leaves in the host's memory: weights, and the cache of layers that run there."""
+        blocks = blocks_between(self.architecture, 0, self.first)
+        counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
+        source = self.how.source_length(self.architecture)
+        kept = pools(self.model, self.kept, self.parallel, counts, source) if counts else []
+        cache = held(self.how.engine, kept, context, self.how.prefill_chunk, sequences=batch) if kept else []
+        return sum(share.row.total for share in self.host) + sum(part.total for part in cache)
 
     def whole(self, batch: int, context: int) -> Device:
         """One copy of everything, undivided: what a single device would hold."""
