@@ -75,10 +75,11 @@ def explanation(name: str, model: Equations, work: Workload) -> Explanation:
 
 
 def _stage(stage: Stage, counted: Iterable[Entry], work: Workload) -> StageRow:
-    mine = {(id(entry.line), entry.tensor.weight.key) for entry in counted if entry.stage is stage}
+    own = [entry for entry in counted if entry.stage is stage]
+    mine = {(id(entry.line), entry.tensor.weight.key) for entry in own}
     lines = tuple(_line(line, mine, stage.workload(work)) for line in stage.lines)
-    params, flops = sum(line.params for line in lines), sum(line.flops for line in lines)
-    return StageRow(stage.name, stage.times, _letters(stage), lines, params * stage.times, flops * stage.times)
+    params, flops = sum(entry.total for entry in own), sum(line.flops for line in lines)
+    return StageRow(stage.name, stage.times, _letters(stage), lines, params, flops * stage.times)
 
 
 def _line(line: Line, counted: set[tuple[int, str]], work: Workload) -> LineRow:

@@ -15,6 +15,11 @@ def test_the_three_families_in_one_table(gptcalc: Command) -> None:
     assert rows[0]["decode_flops"] is None
 
 
+def test_layers_that_share_weights_are_explained_with_them_once(gptcalc: Command) -> None:
+    found = json.loads(gptcalc("explain", "albert-base-v2", "--context", "128", "--json").out)
+    assert (found["params"], found["flops"]) == (11_221_680, 23_380_623_360)
+
+
 def test_an_encoder_has_no_cache(gptcalc: Command) -> None:
     assert "no cache" in gptcalc("kv", "bert-base").out
 
