@@ -180,3 +180,9 @@ def test_minicpm_v_has_text_models_of_several_types() -> None:
     assert read({"model_type": "minicpmv", **SMALL, "pretraining_tp": 1}).model_type == "llama"
     with pytest.raises(InputError, match="minicpmv"):
         read({"model_type": "minicpmv", **SMALL})
+
+
+def test_null_is_what_the_class_makes_of_it() -> None:
+    """Flint's mlp_only_layers is declared null, of which its class makes [0, 1]."""
+    config = {"model_type": "flint", **SMALL, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    assert read({**config, "mlp_only_layers": None}).document == read(config).document

@@ -293,7 +293,7 @@ def test_the_text_model_of_a_multimodal_config(path: list[str]) -> None:
     whole: dict[str, Any] = LLAMA
     for key in reversed(path):
         whole = {key: whole}
-    reading = read({"model_type": "llava", "vision_config": {"hidden_size": 7}, **whole})
+    reading = read({"model_type": "some_vl", "vision_config": {"hidden_size": 7}, **whole})
     assert reading.document == read(LLAMA).document
     assert reading.notes == (f"text model of a multimodal config ({'.'.join(path)}); the rest is left out",)
 

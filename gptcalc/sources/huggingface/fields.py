@@ -49,6 +49,11 @@ class Fields:
             return True
         return self.known.own(name) in self.known.reads
 
+    def is_absent(self, name: str) -> bool:
+        """Whether null says no more than nothing: it is what the class declares, and makes something of."""
+        known = self.known
+        return known is not None and known.own(name) in known.defaults and known.defaults[known.own(name)] is None
+
     def is_unread(self, name: str) -> bool:
         """Whether there is a class to ask, and it doesn't read the field."""
         return self.known is not None and "." not in name and self.known.own(name) not in self.known.reads
@@ -77,7 +82,7 @@ class Fields:
                 )
         if given:
             return next(iter(given.values()))
-        if any(name in self.values for name in spellings):
+        if any(name in self.values and not self.is_absent(name) for name in spellings):
             return None
         assumed = [name for name in dict.fromkeys((*spellings, *names)) if self.assumes(name)]
         usual = next((name for name in assumed if self.defaults[name] is not None), next(iter(assumed), None))
