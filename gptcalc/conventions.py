@@ -166,6 +166,7 @@ Zero: TypeAlias = Annotated[
 OffloadOption: TypeAlias = Annotated[Offload, Option("What is kept in the host's memory.")]
 Lora: TypeAlias = Annotated[str | None, Option("Train adapters only: 8, 16:attn.q,attn.v, 8:all.", "RANK[:TARGETS]")]
 RecomputeOption: TypeAlias = Annotated[Recompute, Option("Activations made again in the backward pass.")]
+WithMTP: TypeAlias = Annotated[bool, Option("With the multi-token-prediction modules.")]
 AttentionKernel: TypeAlias = Annotated[Kernel, Option("flash (default), or scores kept whole.")]
 SequenceParallel: TypeAlias = Annotated[bool, Option("Split what tensor parallelism leaves whole along the sequence.")]
 MicroBatch: TypeAlias = Annotated[
@@ -268,6 +269,14 @@ class FlopsRun(SumsRun, frozen=True, kw_only=True):
     """One pass over a batch."""
 
     batch: Batch = 1
+    mtp: WithMTP = False
+    recompute: RecomputeOption = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.recompute != "none" and self.phase != "train":
+            raise InputError(f"--recompute {self.recompute}: only a training step makes anything again",
+                             "add --phase train", "usage")  # fmt: skip
 
 
 class CacheRun(Run, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ from msgspec import Struct
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
-from gptcalc.equations import Equations, Workload, equations, workload
+from gptcalc.equations import Equations, Layer, Line, Stage, Workload, equations, workload
+from gptcalc.errors import InputError
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):
@@ -34,19 +35,21 @@ class Flops(Struct, frozen=True, omit_defaults=True):
 def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     """FLOPs of one pass over a batch: 2 per multiply-add, every line that multiplies and accumulates.
 
-    prefill: `context` tokens from nothing. decode: the context-th token. train: 3 × the forward pass, no recomputation.
+    prefill: `context` tokens from nothing. decode: the context-th token. train: 3 × the forward pass, and once more
+    what is made again in the backward pass: whole layers (full), or scores and weighted sums (selective).
     """
     work = workload(architecture, how)
     passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
     model = equations(architecture, how.form, how.kept)
-    for stage in model.main:
+    for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
         own = stage.workload(work)
         for line in stage.lines:
-            n = line.flops(own) * stage.times * passes
+            n = line.flops(own) * times * (passes + how.batch * _is_made_again(stage, line, how))
             if n:
-                by_component[line.component] += n
+                name = component or line.component
+                by_component[name] = by_component.get(name, 0) + n
                 if line.attends():
                     attention += n
     total = sum(by_component.values())
@@ -65,7 +68,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         weights=total - attention,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, how.form),
+        convention=convention(work, how),
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
         approx_2n=2 * touched * tokens if how.phase != "train" else None,
         source=work.source or None,
@@ -85,11 +88,31 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
     return active + (architecture.head.width * architecture.v if architecture.head.tying else 0)
 
 
-def convention(work: Workload, form: Form) -> str:
+def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:
+    """The multi-token-prediction modules, where they are asked for: each with the shared head behind it."""
+    if not how.mtp:
+        return []
+    if model.mtp is None:
+        raise InputError("--mtp: the model has no multi-token-prediction modules", "leave it out", "usage")
+    return [(model.mtp, model.mtp.times, "mtp"), (model.output, model.mtp.times, "mtp")]
+
+
+def _is_made_again(stage: Stage, line: Line, how: FlopsRun) -> bool:
+    """Whether the backward pass makes a line's result again (Korthikanti et al. 2022, arXiv:2205.05198)."""
+    if how.recompute == "none" or not isinstance(stage, Layer):
+        return False
+    return how.recompute == "full" or line.attends()
+
+
+AGAIN = {"none": "no recomputation", "selective": "attention once more", "full": "the layers once more"}
+
+
+def convention(work: Workload, how: FlopsRun) -> str:
     """What the number counts, in words."""
     seen = "pairs that mask and window allow" if work.pairs == "causal" else "every query against every key"
-    passes = "3 × the forward pass, no recomputation; " if work.phase == "train" else ""
+    passes = f"3 × the forward pass, {AGAIN[how.recompute]}; " if work.phase == "train" else ""
+    modules = "multi-token-prediction modules and their logits included; " if how.mtp else ""
     return (
-        f"{passes}2 FLOPs per multiply-add; {seen}; logits of {work.logits} new tokens; latent attention {form}; "
-        "look-ups, biases, norms, softmax, RoPE, activations and gates not counted"
+        f"{passes}{modules}2 FLOPs per multiply-add; {seen}; logits of {work.logits} new tokens; "
+        f"latent attention {how.form}; look-ups, biases, norms, softmax, RoPE, activations and gates not counted"
     )

@@ -42,8 +42,10 @@ class Params(Struct, frozen=True):
     model: str
     total: int
     active: int
+    active_mean: int | None  # on average, where some experts have no weights and so `active` is a bound
     embedding: int
     non_embedding: int
+    without_tables: int  # neither token tables nor an output matrix of its own, as papers and cards count
     tying: bool
     mtp: int
     formula: str
@@ -111,14 +113,24 @@ def params(architecture: Architecture) -> Params:
         model=architecture.name,
         total=total,
         active=sum(group.active for group in main),
+        active_mean=_mean(model, entries),
         embedding=components["embedding"],
         non_embedding=total - components["embedding"],
+        without_tables=total - components["embedding"] - components["output"],
         tying=architecture.head.tying,
         mtp=0 if model.mtp is None else groups[model.mtp.name].total,
         formula=formula(model, entries),
         components=components,
         groups=main,
     )
+
+
+def _mean(model: Equations, entries: list[Entry]) -> int | None:
+    """Active parameters on average, rounded; None where a token's number is always the same."""
+    own = [entry for entry in entries if entry.stage is not model.mtp]
+    if all(entry.tensor.expected == entry.tensor.active for entry in own):
+        return None
+    return round(sum(entry.tensor.expected * entry.copies for entry in own))
 
 
 def _group(stage: Stage, entries: list[Entry]) -> Group:

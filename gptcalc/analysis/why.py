@@ -205,7 +205,7 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
                 continue
             of = line.statement.left.name
             rows.append(_row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.times * passes))
-    return Ledger(key, sum(row.amount for row in rows), convention(work, found.mla), tuple(rows))
+    return Ledger(key, sum(row.amount for row in rows), convention(work, how), tuple(rows))
 
 
 def _terms(line: Line, work: Workload, per_term: int) -> str:

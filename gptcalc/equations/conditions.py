@@ -156,12 +156,16 @@ class Completed(Struct, frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """Of `total` experts a token uses `active`, and so touches that share of their weights."""
+    """Of `total` experts a token uses `active`, and so touches that share of their weights.
+
+    Some of those chosen may have no weights (LongCat): then it is a bound. `choices` counts these, too.
+    """
 
     active: int
     total: int
     active_symbol: str = "top_k"
     name: str = "R"
+    choices: int | None = None
     roles: ClassVar[tuple[Role, ...]] = ("new", "experts")
 
     def __str__(self) -> str:

@@ -59,7 +59,7 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
 def experts(lines: Lines, m: Experts, token: str) -> None:
     """n[t,i] → y[t,i]; `token` is what a fixed table of experts is asked for."""
     _router(lines, m, token)
-    chosen = Chosen(m.top_k, m.n_experts)
+    chosen = Chosen(m.top_k, m.n_experts, choices=m.n_experts + m.n_identity if m.n_identity else None)
     source, width = "n[t,i]", "i"
     if m.latent is not None:
         lines.sum("n_L[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")

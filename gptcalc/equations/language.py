@@ -35,13 +35,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Keep, Workload
 from gptcalc.equations.roles import LOOKED_BACK, ROWS, STACKED, Kind, Role, Shard, Stored, Use
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class Index(NamedTuple):
@@ -197,6 +200,16 @@ class Tensor(Struct, frozen=True, eq=False):
         if isinstance(chosen, Chosen) and any(index.role == "experts" for index in self.indices):
             return self.params * chosen.active // chosen.total
         return self.params
+
+    @property
+    def expected(self) -> int | Fraction:
+        """The same on average, where as many tokens choose each expert, those without weights included."""
+        chosen = self.line.condition
+        if isinstance(chosen, Chosen) and chosen.choices and any(index.role == "experts" for index in self.indices):
+            from fractions import Fraction
+
+            return Fraction(self.params * chosen.active, chosen.choices)
+        return self.active
 
     @property
     def kind(self) -> Kind:

@@ -114,6 +114,8 @@ FIGURES: dict[str, Figure] = {
     "total": Figure("parameters", "count", lambda f: f.params.total),
     "active": Figure("active", "count", lambda f: f.params.active),
     "embedding": Figure("embedding", "count", lambda f: f.params.embedding),
+    "active_mean": Figure("active on average", "count", lambda f: f.params.active_mean),
+    "without_tables": Figure("without tables", "count", lambda f: f.params.without_tables),
     "non_embedding": Figure("non-embedding", "count", lambda f: f.params.non_embedding),
     "mtp": Figure("MTP", "count", lambda f: f.params.mtp),
     "n_layers": Figure("layers", "number", lambda f: f.architecture.n_layers),

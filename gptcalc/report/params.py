@@ -35,8 +35,12 @@ def view(found: Params, by: By | None = None) -> View:
 
 
 def figures(found: Params) -> Table:
-    rows = [("total", found.total), ("active", found.active), ("embedding", found.embedding),
-            ("non-embedding", found.non_embedding)]  # fmt: skip
+    rows = [("total", found.total), ("active", found.active)]
+    if found.active_mean is not None:
+        rows[1:] = [("active at most", found.active), ("active on average", found.active_mean)]
+    rows += [("embedding", found.embedding), ("non-embedding", found.non_embedding)]
+    if found.without_tables != found.non_embedding:
+        rows.append(("without an output matrix, too", found.without_tables))
     if found.mtp:
         rows.append(("MTP modules, not in the total", found.mtp))
     if isinstance(found, StoredParams) and found.stored != found.total:

@@ -157,6 +157,29 @@ def test_what_non_embedding_means() -> None:
     assert found.non_embedding == 85_056_000
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("pythia-160m", 85_056_000), ("pythia-12b", 11_327_027_200), ("qwen3-8b", 6_946_075_648),
+     ("qwq-32b", 31_206_740_992)],
+)  # fmt: skip
+def test_what_papers_and_cards_call_non_embedding(name: str, count: int) -> None:
+    """PB01 (EleutherAI/pythia#54, Qwen's cards): without the output matrix, too."""
+    assert params(load(name).architecture).without_tables == count
+
+
+def test_active_parameters_beside_experts_without_weights() -> None:
+    """PB05: LongCat Flash's card says 18.6 to 31.3 B, 27 B on average, without the token table of 131,072 · 6144.
+
+    Of 12 choices among 512 experts and 256 that do nothing, 8 have weights on average.
+    """
+    found = params(load("longcat-flash-560b").architecture)
+    table = 131_072 * 6144
+    assert found.active - table == 31_377_370_112
+    assert found.active_mean is not None
+    assert found.active_mean - table == 27_149_511_680
+    assert params(load("mixtral-8x7b").architecture).active_mean is None
+
+
 def test_a_padded_vocabulary_without_biases() -> None:
     document = load("gpt2").document
     padded = {**document, "v": 50304, "bias": "none", "norm": {"kind": "layernorm", "bias": False}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why, context_warnings
 from gptcalc.conventions import FlopsRun
+from gptcalc.errors import InputError
 
 
 def command(
@@ -20,6 +21,8 @@ def command(
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     found = counted(loaded.architecture, how)
+    if why is not None and (how.mtp or how.recompute != "none"):
+        raise InputError("--why: not with --mtp or --recompute", "leave these out", "usage")
     if why is not None:
         from gptcalc.analysis.why import confirmed, why_flops
 
