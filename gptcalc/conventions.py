@@ -100,6 +100,7 @@ KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.
 StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
 EngineOption: TypeAlias = Annotated[Engine, Option("Who allocates.")]
 MlaCache: TypeAlias = Annotated[CacheForm, Option("What latent attention keeps.")]
+WithMTP: TypeAlias = Annotated[bool, Option("With the multi-token-prediction modules.")]
 #: a piece that no prompt exceeds
 ALL = 2**62
 PrefillChunk: TypeAlias = Annotated[
@@ -166,7 +167,6 @@ Zero: TypeAlias = Annotated[
 OffloadOption: TypeAlias = Annotated[Offload, Option("What is kept in the host's memory.")]
 Lora: TypeAlias = Annotated[str | None, Option("Train adapters only: 8, 16:attn.q,attn.v, 8:all.", "RANK[:TARGETS]")]
 RecomputeOption: TypeAlias = Annotated[Recompute, Option("Activations made again in the backward pass.")]
-WithMTP: TypeAlias = Annotated[bool, Option("With the multi-token-prediction modules.")]
 AttentionKernel: TypeAlias = Annotated[Kernel, Option("flash (default), or scores kept whole.")]
 SequenceParallel: TypeAlias = Annotated[bool, Option("Split what tensor parallelism leaves whole along the sequence.")]
 MicroBatch: TypeAlias = Annotated[
@@ -203,6 +203,12 @@ class Run(Struct, frozen=True, kw_only=True):
         if phase == "decode" and architecture.sees_all:
             problem = f"{architecture.name} sees all tokens at once, so none comes later"
             raise InputError(f"--phase decode: {problem}", "prefill is its pass", "usage")
+
+    def check_modules(self, architecture: Architecture) -> None:
+        """InputError where --mtp asks for modules that the model lacks."""
+        if getattr(self, "mtp", False) and architecture.mtp is None:
+            problem = f"{architecture.name} has no multi-token-prediction modules"
+            raise InputError(f"--mtp: {problem}", "leave it out", "usage")
 
     def source_length(self, architecture: Architecture) -> int:
         """Tokens of the sequence that an encoder reads; 0 where there is none. InputError where it can't read them."""
@@ -288,6 +294,7 @@ class CacheRun(Run, frozen=True, kw_only=True):
     engine: EngineOption = "ideal"
     mla_cache: MlaCache = "latent"
     prefill_chunk: PrefillChunk = None
+    mtp: WithMTP = False
 
 
 class RoomRun(CacheRun, frozen=True, kw_only=True):

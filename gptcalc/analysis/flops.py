@@ -8,7 +8,6 @@ from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
 from gptcalc.equations import Equations, Layer, Line, Stage, Workload, equations, workload
-from gptcalc.errors import InputError
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):
@@ -42,6 +41,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = 0
+    how.check_modules(architecture)
     model = equations(architecture, how.form, how.kept)
     for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
         own = stage.workload(work)
@@ -90,10 +90,8 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
 
 def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:
     """The multi-token-prediction modules, where they are asked for: each with the shared head behind it."""
-    if not how.mtp:
+    if not how.mtp or model.mtp is None:
         return []
-    if model.mtp is None:
-        raise InputError("--mtp: the model has no multi-token-prediction modules", "leave it out", "usage")
     return [(model.mtp, model.mtp.times, "mtp"), (model.output, model.mtp.times, "mtp")]
 
 

@@ -99,11 +99,14 @@ UNDIVIDED = Layout()
 
 def pools(
     model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None,
-    source: int = 0,
+    source: int = 0, modules: bool = False,
 ) -> list[Pool]:  # fmt: skip
-    """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here."""
+    """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here.
+
+    modules: those for multi-token prediction as well.
+    """
     found: dict[tuple[str, Kind, int | None, int], Pool] = {}
-    for stage in model.main:
+    for stage in model.stages if modules else model.main:
         times = stage.times if counts is None else counts.get(stage.name, 0)
         if not times:
             continue
@@ -141,8 +144,9 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
     kept = types(how.kv_dtype, how.state_dtype, engine)
+    how.check_modules(architecture)
     form = form_of(engine, architecture, how.mla_cache)
-    found = pools(equations(architecture, cache=form), kept, source=source)
+    found = pools(equations(architecture, cache=form), kept, source=source, modules=how.mtp)
     parts = held(engine, found, length, how.prefill_chunk, sequences=batch)
     unlimited = held(engine, _unlimited(found), length, how.prefill_chunk, sequences=batch)
     growing = [pool for pool in found if pool.grows]

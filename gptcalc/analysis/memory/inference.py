@@ -35,6 +35,7 @@ class Inference:
 
     def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
         how.check_phase(architecture, how.phase)
+        how.check_modules(architecture)
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)
@@ -43,7 +44,9 @@ class Inference:
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
         tiles = TILES[self.runner] if how.engine == "vllm" else {}
-        self.weights = Weights(architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles)
+        self.weights = Weights(
+            architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles, how.mtp
+        )
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
@@ -51,6 +54,11 @@ class Inference:
         self._load()
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
         self.newer = self._newer()
+
+    def _weights(self, dtype: str) -> Weights:
+        how = self.how
+        tiles = TILES[self.runner] if how.engine == "vllm" else {}
+        return Weights(self.architecture, dtype, self.parallel, how.engine, tiles, how.mtp)
 
     def _newer(self) -> Inference | None:
         """The same with vLLM's second model runner."""
@@ -62,7 +70,9 @@ class Inference:
         if self.dtype not in self.weights.tiles:
             other.profile = other._profile()
             return other
-        other.weights = Weights(self.architecture, self.dtype, self.parallel, self.how.engine, TILES["second"])
+        other.weights = Weights(
+            self.architecture, self.dtype, self.parallel, self.how.engine, TILES["second"], self.how.mtp
+        )
         return other.in_format(self.dtype)
 
     def _load(self) -> None:
@@ -77,7 +87,9 @@ class Inference:
 
     def _stage(self, number: int) -> Stage:
         counts = self._counts(number)
-        kept = pools(self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture))
+        kept = pools(
+            self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture), self.how.mtp
+        )
         live = [m for stage in self.model.main if counts.get(stage.name) for m in moments(stage, self.parallel)]
         return Stage(sum(row.total for row in self.rows(number)), kept, widest(live))
 
@@ -95,6 +107,8 @@ class Inference:
             counts[self.model.embedding.name] = 1
         if number == self.parallel.pp - 1:
             counts[self.model.output.name] = 1
+            if self.how.mtp and self.model.mtp is not None:
+                counts[self.model.mtp.name] = self.model.mtp.times
         return counts | {stage.name: stage.times for stage in self.model.encoder}
 
     def in_format(self, dtype: str) -> Inference:
@@ -341,8 +355,8 @@ class Inference:
 
     def notes(self) -> tuple[str, ...]:
         notes = []
-        if self.architecture.mtp is not None:
-            notes.append("multi-token-prediction modules are not loaded")
+        if self.architecture.mtp is not None and not self.how.mtp:
+            notes.append("multi-token-prediction modules are not loaded (--mtp)")
         return tuple(notes)
 
 

@@ -80,7 +80,7 @@ class Weights:
 
     def __init__(
         self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal",
-        tiles: Mapping[str, int] = {},
+        tiles: Mapping[str, int] = {}, modules: bool = False,
     ) -> None:  # fmt: skip
         self.architecture = architecture
         self.parallel = parallel
@@ -91,6 +91,7 @@ class Weights:
         self.of_block = {stage.block: [e for e in entries if e.stage is stage] for stage in self.model.layers}
         self.embedding = [e for e in entries if e.stage is self.model.embedding]
         self.output = [e for e in entries if e.stage is self.model.output]
+        self.modules = [e for e in entries if modules and e.stage is self.model.mtp]
         self.encoder = [e for e in entries if e.stage.runs == "encoder"]
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         self._set_format(dtype)
@@ -150,6 +151,7 @@ class Weights:
         shares += self.layers(start, stop)
         if number == last:
             shares += [self.share(entry, 1) for entry in self.output + self.second_head()]
+            shares += [self.share(entry, entry.copies) for entry in self.modules]
             if last > 0:  # a tied matrix is needed there as well
                 tied = {t.weight.key for line in self.model.output.lines for t in line.tensors() if t.weight.tied}
                 shares += [self.share(e, 1, again=True) for e in self.embedding if e.tensor.weight.key in tied]
