@@ -107,13 +107,14 @@ def test_compare_goes_on_where_a_model_can_not(gptcalc: Command) -> None:
 
 
 def test_modules_for_multi_token_prediction(gptcalc: Command) -> None:
-    """DeepSeek-V3's module: a layer more of the cache, 576 numbers a token, and 11,610,068,224 weights."""
+    """DeepSeek-V3's module: a layer more of the cache, 576 numbers a token, and 11,610,068,224 weights, of which the
+    router's 256 biases are fp32."""
     plain, more = (
         json.loads(gptcalc("memory", "deepseek-v3", "--dtype", "bf16", "--context", "1K", *extra, "--json")[1])
         for extra in ((), ("--mtp",))
     )
     assert more["per_device"]["kv"] - plain["per_device"]["kv"] == 1024 * 576 * 2
-    assert more["per_device"]["weights"] - plain["per_device"]["weights"] == 2 * 11_610_068_224
+    assert more["per_device"]["weights"] - plain["per_device"]["weights"] == 2 * (11_610_068_224 + 256)
     assert gptcalc("kv", "gpt2", "--mtp")[0] == 2
     arguments = ("serve", "deepseek-v3", "--device", "8xh200", "--engine", "vllm", "--context", "8K")
     assert float(gptcalc(*arguments, "--mtp", "--get", "concurrency")[1]) < float(
