@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.memory.weights import total
+from gptcalc.analysis.memory.weights import checked, total
 from gptcalc.document import build
+from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.huggingface import read
 from tests import TESTS
@@ -75,3 +76,20 @@ def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
 def test_smallest_types(preset: str, dtype: str, size: int) -> None:
     """IQ types and importance matrices, by llama.cpp's dry run on full-size headers without data."""
     assert total(load(preset).architecture, dtype) == size
+
+
+def test_types_by_hand() -> None:
+    """llama-quantize --tensor-type: Llama 3 8B's 32 down projections and its table in Q8_0."""
+    model = load("llama-3-8b").architecture
+    plain, q8 = total(model, "q4_k_s"), total(model, "q4_k_s,ffn_down=q8_0,token_embd=q8_0")
+    down, table = 4096 * 14336, 128256 * 4096
+    first = 4  # an eighth of the layers has Q5_K in this mix
+    before = (first * down * 176 + (32 - first) * down * 144 + table * 144) // 256
+    assert q8 - plain == (32 * down + table) // 32 * 34 - before
+    assert checked("Q4_K_S,ffn_down=Q8_0") == "q4_k_s,ffn_down=q8_0"
+
+
+@pytest.mark.parametrize("name", ["q4_k_s,ffn=q9", "q4_k_s,router=q8_0", "q4_k_s,ffn_down", "f16,ffn_down=q8_0"])
+def test_no_such_type_by_hand(name: str) -> None:
+    with pytest.raises(InputError):
+        checked(name)

@@ -58,6 +58,15 @@ FIRST: frozenset[Rule] = frozenset({"gate", "up"})
 WIDE: frozenset[Rule] = frozenset({"router", "positions", "coefficients"})
 KEPT: frozenset[Rule] = frozenset({"slices", "streams", "low rank", "block index"})
 
+#: what llama.cpp calls tensors (gguf-py/gguf/constants.py), experts' with _exps behind, shared ones' with _shexp
+TENSORS: dict[Rule, str] = {
+    "tokens": "token_embd", "logits": "output", "queries": "attn_q", "keys": "attn_k", "values": "attn_v",
+    "qkv": "attn_qkv", "latent keys": "attn_k_b", "latent values": "attn_v_b", "out": "attn_output",
+    "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
+}  # fmt: skip
+#: types that can be asked for
+TYPES = {type_.name: type_ for type_ in (FP32, FP16, BF16, MXFP4, *GGML.values())} | {"f16": FP16, "f32": FP32}
+
 #: converters that take apart what the published class keeps as one matrix (conversion/)
 SPLIT: frozenset[Ggml] = frozenset({"baichuan", "bailingmoe", "internlm2"})
 #: how llama.cpp knows a model like Llama 2's 70B, in which V is small: so many layers, and for some fewer KV heads
@@ -66,16 +75,47 @@ BIG: dict[Ggml, tuple[int, bool]] = {
 }  # fmt: skip
 
 
-def named(word: str) -> tuple[str, bool] | None:
-    """A mix's name, and whether it is made with an importance matrix; None where there is no such mix."""
-    plain = word.lower().removesuffix(IMATRIX)
+class Mix(NamedTuple):
+    """A mix, and what is asked of the quantiser besides."""
+
+    name: str
+    imatrix: bool = False
+    types: tuple[tuple[str, DType], ...] = ()  # a part of tensors' names, and their type, whatever the mix says
+
+    def __str__(self) -> str:
+        matrix = IMATRIX if self.imatrix and self.name not in NEEDS_IMATRIX else ""
+        return ",".join([self.name + matrix, *(f"{part}={type_.name}" for part, type_ in self.types)])
+
+    def given(self, rule: Rule, component: str) -> DType | None:
+        """The type that was asked for by name."""
+        name = TENSORS.get(rule, "") + {"experts": "_exps", "shared_experts": "_shexp"}.get(component, "")
+        return next((type_ for part, type_ in self.types if part in name), None)
+
+
+def named(word: str) -> Mix | None:
+    """A mix by its name, with an importance matrix (q4_0:imatrix), with types of one's own as llama-quantize's
+    --tensor-type has them (q4_k_m,ffn_down=q6_k); None where there is no such mix."""
+    first, *types = word.lower().split(",")
+    plain = first.removesuffix(IMATRIX)
     plain = SPELLINGS.get(plain, plain)
     if plain not in MIXES:
         return None
-    asked = word.lower().endswith(IMATRIX)
-    if asked and MIXES[plain].block == 1:
+    asked = first.endswith(IMATRIX)
+    if (asked or types) and MIXES[plain].block == 1:
         raise InputError(f"{printable(word)!r}: nothing is quantised", f"write {plain}", "usage")
-    return plain, asked or plain in NEEDS_IMATRIX
+    return Mix(plain, asked or plain in NEEDS_IMATRIX, tuple(_given(text) for text in types))
+
+
+def _given(text: str) -> tuple[str, DType]:
+    part, _, name = text.partition("=")
+    if not part or not any(part in tensor + more for tensor in TENSORS.values() for more in ("", "_exps", "_shexp")):
+        raise InputError(f"--dtype: no tensors are called {printable(part)!r}",
+                         f"write ffn_down=q6_k; known are {', '.join(TENSORS.values())}", "usage")  # fmt: skip
+    if name not in TYPES:
+        raise InputError(
+            f"--dtype: {printable(part)}: no type {printable(name)!r}", f"one of {', '.join(TYPES)}", "usage"
+        )
+    return part, TYPES[name]
 
 
 class Traits(NamedTuple):
@@ -153,7 +193,11 @@ def tensor_type(
         return default
     if use in KEPT:
         return FP16
-    chosen = _chosen(mix, use, row, model, i, n, stacked)
+    return fitting(_chosen(mix, use, row, model, i, n, stacked), row)
+
+
+def fitting(chosen: DType, row: int) -> DType:
+    """The type, or where its blocks don't divide the row another."""
     if row % chosen.block:
         chosen = FALLBACK.get(chosen, FP16)
     return chosen if row % chosen.block == 0 else FP16

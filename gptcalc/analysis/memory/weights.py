@@ -62,8 +62,7 @@ def checked(dtype: str) -> str:
     """A data type's name as it is shown; InputError where there is none."""
     mix = mixes.named(dtype)
     if mix is not None:
-        name, imatrix = mix
-        return name + (mixes.IMATRIX if imatrix and name not in mixes.NEEDS_IMATRIX else "")
+        return str(mix)
     found = weight_format(dtype)
     if found is None:
         raise unknown(dtype, names())
@@ -107,8 +106,8 @@ class Weights:
         mix = mixes.named(self.dtype)
         self.format = weight_format(self.dtype) if mix is None else None
         if mix is not None:
-            self.mix, imatrix = mix
-            self.traits = mixes.traits(self.architecture, imatrix)
+            self.mix, self.asked = mix.name, mix
+            self.traits = mixes.traits(self.architecture, mix.imatrix)
 
     def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
@@ -251,7 +250,11 @@ class Weights:
             return FP32
         if tensor.weight.component == "experts" and self.architecture.storage.weights == MXFP4.name:
             return MXFP4  # published so, and not quantised a second time
-        return mixes.tensor_type(self.mix, self._rule(tensor.weight), row, self.traits, i, n, stacked)
+        rule = self._rule(tensor.weight)
+        given = self.asked.given(rule, tensor.weight.component)
+        if given is not None:
+            return mixes.fitting(given, row)
+        return mixes.tensor_type(self.mix, rule, row, self.traits, i, n, stacked)
 
     def _matrix(self, entry: Entry, sizes: list[int]) -> tuple[int, int, int]:
         """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row."""
