@@ -190,8 +190,9 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                     "decay": {"over": "channel", "form": "bounded", "floor": -2.0}, "activation": "none"},
     },
     "linear": {
-        "d": 22, "v": 61, "c": 40, "d_ff": 17, "n_layers": 3, "layers": "linear+mlp lightning+mlp gla+mlp",
-        "norm_at": "stream", "linear": {"n_heads": 3, "d_k": 5, "d_v": 7, "stream_scale": 1.3, "qk_norm": "none"},
+        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4, "norm_at": "stream",
+        "layers": "linear+mlp lightning+mlp attn+mlp gla+mlp",
+        "linear": {"n_heads": 3, "d_k": 5, "d_v": 7, "stream_scale": 1.3, "qk_norm": "none"},
         "lightning": {"like": "linear", "decay": {"form": "fixed"}, "scale": 1.0, "gate": "sigmoid",
                       "out_norm": {"over": "full"}, "residual_scale": 0.7},
         "gla": {"like": "linear", "decay": {"over": "channel", "form": "sigmoid", "divisor": 3.0}, "gate": "silu"},

@@ -29,6 +29,7 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     approx_2n: int | None = None
     approx_6nd: int | None = None
     source: int | None = None  # tokens that the encoder reads
+    states: int = 0  # what is written to recurrent states and read from them
 
 
 def counted(architecture: Architecture, how: FlopsRun) -> Flops:
@@ -40,7 +41,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     work = workload(architecture, how)
     passes = how.batch * (3 if how.phase == "train" else 1)
     by_component = dict.fromkeys(COMPONENTS, 0)
-    attention = 0
+    attention = states = 0
     how.check_modules(architecture)
     model = equations(architecture, how.form, how.kept)
     for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
@@ -52,6 +53,8 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
                 by_component[name] = by_component.get(name, 0) + n
                 if line.attends():
                     attention += n
+                elif of_states(stage, line):
+                    states += n
     total = sum(by_component.values())
     tokens = how.batch * work.new_tokens
     touched = multiplied(architecture, model)
@@ -65,13 +68,14 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         logits=how.logits,
         total=total,
         attention=attention,
-        weights=total - attention,
+        weights=total - attention - states,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, how),
+        convention=convention(work, how, states > 0),
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
         approx_2n=2 * touched * tokens if how.phase != "train" else None,
         source=work.source or None,
+        states=states,
     )
 
 
@@ -86,6 +90,12 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
         if entry.stage is not model.mtp and entry.tensor.weight.component != "embedding"
     )
     return active + (architecture.head.width * architecture.v if architecture.head.tying else 0)
+
+
+def of_states(stage: Stage, line: Line) -> bool:
+    """Whether a line writes to a recurrent state or reads it."""
+    kept = {other.statement.left.name for other in stage.lines if other.stored == "state"}
+    return bool(kept.intersection(ref.name for ref in (line.statement.left, *line.statement.factors)))
 
 
 def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:
@@ -105,12 +115,14 @@ def _is_made_again(stage: Stage, line: Line, how: FlopsRun) -> bool:
 AGAIN = {"none": "no recomputation", "selective": "attention once more", "full": "the layers once more"}
 
 
-def convention(work: Workload, how: FlopsRun) -> str:
+def convention(work: Workload, how: FlopsRun, recurs: bool) -> str:
     """What the number counts, in words."""
     seen = "pairs that mask and window allow" if work.pairs == "causal" else "every query against every key"
     passes = f"3 × the forward pass, {AGAIN[how.recompute]}; " if work.phase == "train" else ""
+    walked = "recurrent states token by token, not in chunks; " if recurs else ""
     modules = "multi-token-prediction modules and their logits included; " if how.mtp else ""
     return (
         f"{passes}{modules}2 FLOPs per multiply-add; {seen}; logits of {work.logits} new tokens; "
-        f"latent attention {how.form}; look-ups, biases, norms, softmax, RoPE, activations and gates not counted"
+        f"latent attention {how.form}; {walked}"
+        "look-ups, biases, norms, softmax, RoPE, activations and gates not counted"
     )

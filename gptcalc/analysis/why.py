@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis import params as parameters
-from gptcalc.analysis.flops import Flops, convention
+from gptcalc.analysis.flops import Flops, convention, of_states
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun
@@ -184,13 +184,13 @@ def _set_aside(group: CacheGroup, engine: str) -> Row:
 
 
 def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
-    """The counted sums behind total, attention, weights, macs or by_component.NAME of a FLOPs analysis."""
+    """The counted sums behind total, attention, weights, states, macs or by_component.NAME of a FLOPs analysis."""
     work = Workload(found.context, found.phase, found.pairs, found.logits, found.source or 0)
     component = key.removeprefix("by_component.") if key.startswith("by_component.") else None
     if component not in (None, *parameters.COMPONENTS) or (
-        component is None and key not in ("total", "attention", "weights", "macs")
+        component is None and key not in ("total", "attention", "weights", "states", "macs")
     ):
-        raise _no_ledger(key, ["total", "attention", "weights", "macs", "by_component.attention"])
+        raise _no_ledger(key, ["total", "attention", "weights", "states", "macs", "by_component.attention"])
     per_term = 1 if key == "macs" else 2
     passes = found.batch * (3 if found.phase == "train" else 1)
     rows = []
@@ -199,13 +199,13 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
         own = stage.workload(work)
         for line in stage.lines:
             terms = line.terms(own)
-            attends = line.attends()
-            wrong_side = (key == "attention" and not attends) or (key == "weights" and attends)
+            side = "attention" if line.attends() else "states" if of_states(stage, line) else "weights"
+            wrong_side = key in ("attention", "states", "weights") and key != side
             if not terms or wrong_side or component not in (None, line.component):
                 continue
             of = line.statement.left.name
             rows.append(_row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.times * passes))
-    return Ledger(key, sum(row.amount for row in rows), convention(work, how), tuple(rows))
+    return Ledger(key, sum(row.amount for row in rows), convention(work, how, found.states > 0), tuple(rows))
 
 
 def _terms(line: Line, work: Workload, per_term: int) -> str:

@@ -21,7 +21,7 @@ def view(found: Flops) -> View:
 
 def figures(found: Flops) -> Table:
     rows = [("in all", found.total), ("products with weights", found.weights), ("attention", found.attention),
-            ("multiply-adds", found.macs)]  # fmt: skip
+            *([("recurrent states", found.states)] if found.states else []), ("multiply-adds", found.macs)]  # fmt: skip
     if found.approx_6nd is not None:
         rows.append(("6·N·D, the usual estimate", found.approx_6nd))
     if found.approx_2n is not None:

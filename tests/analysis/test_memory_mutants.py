@@ -120,7 +120,7 @@ MUTANTS = [
      "llama.cpp mistral"),
     ("engines", "pool.limit - 1 + chunk, context) // block) + 1", "pool.limit - 1 + chunk, context) // block)",
      "vllm window"),
-    ("engines", "    if padding:", "    if False:", "vllm padding"),
+    ("engines", "size)] if size else", "size)] if False else", "vllm padding"),
     ("engines", "pool.limit - 1)", "pool.limit)", "transformers window"),
     ("sharding", "taken = min(rest, index.size)", "taken = 1", "heads on 16"),
     ("sharding", "if index.size % taken or rest % taken:", "if False:", "28 heads on 8"),

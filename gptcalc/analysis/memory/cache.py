@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import Held, Kind, Pool, blocks, form_of, held
+from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, form_of, held
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
@@ -105,7 +105,7 @@ def pools(
 
     modules: those for multi-token prediction as well.
     """
-    found: dict[tuple[str, Kind, int | None, int], Pool] = {}
+    found: dict[tuple[str, Kind, int | None, int, int], Pool] = {}
     for stage in model.stages if modules else model.main:
         times = stage.times if counts is None else counts.get(stage.name, 0)
         if not times:
@@ -118,11 +118,12 @@ def pools(
             elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
             size = kept.of(line, chosen).row_bytes(elements)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
-            key = (stage.name, kind, limit, every)
+            taps = next((index.size for index in line.stored_indices() if index.role == "taps"), 0)
+            key = (stage.name, kind, limit, every, taps)
             old = found.get(key)
             if old is not None:
                 elements, size = old.elements + elements, old.bytes + size
-            found[key] = Pool(stage.name, times, kind, limit, elements, size, every)
+            found[key] = Pool(stage.name, times, kind, limit, elements, size, every, taps)
     return list(found.values())
 
 
@@ -160,7 +161,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         bytes=sum(part.total for part in parts),
         bytes_per_token=whole(Fraction(p.layers * p.bytes, p.every) for p in growing),
         elements_per_token=whole(Fraction(p.layers * p.elements, p.every) for p in growing),
-        state_bytes=batch * sum(p.layers * p.bytes for p in found if not p.grows),
+        state_bytes=sum(part.total for part in parts if part.pool.kind in CONSTANT),
         full_bytes=sum(part.total for part in unlimited),
         formula=formula(found, batch) if engine == "ideal" else _engine_formula(engine, parts),
         groups=tuple(_group(part) for part in parts),
@@ -193,10 +194,7 @@ def whole(shares: Iterable[Fraction]) -> int | Fraction:
 
 def _unlimited(found: list[Pool]) -> list[Pool]:
     """The same layers, each keeping the whole past."""
-    return [
-        Pool(p.name, p.layers, "full" if p.grows and p.every == 1 else p.kind, None, p.elements, p.bytes, p.every)
-        for p in found
-    ]
+    return [replace(p, kind="full" if p.grows and p.every == 1 else p.kind, limit=None) for p in found]
 
 
 def _group(part: Held) -> CacheGroup:

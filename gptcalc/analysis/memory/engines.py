@@ -12,16 +12,22 @@ vllm
     the cache's type (deepseek_v2.py, DeepseekV32IndexerCache). Where full and windowed layers mix, all pages have the
     same bytes and form groups of equally many layers, padded (vllm/v1/core/kv_cache_utils.py,
     unify_kv_cache_spec_page_size, _get_kv_cache_groups_uniform_page_size). So its start-up check asks for one request
-    of max_model_len.
+    of max_model_len. A recurrent layer has one page for a sequence, its state and the last tokens before its
+    convolutions together (MambaSpec); where layers attend beside it, their pages take in as many tokens as that
+    needs, a multiple of 16 or 64, and its page is padded to theirs
+    (vllm/model_executor/models/config.py, HybridAttentionMambaModelConfig).
 llama.cpp
     One cache for all sequences (--kv-unified, its server's default), rounded up to 256 cells (src/llama-context.cpp).
     Windowed layers have a cache of their own, of a window a sequence and one micro-batch, rounded likewise
     (src/llama-kv-cache-iswa.cpp); a window that all layers share is not used (Mistral 7B v0.1, Phi-3). Latent attention
-    keeps latent and rotary key, no V (pull request 19067); of MiniCPM3 keys and values.
+    keeps latent and rotary key, no V (pull request 19067); of MiniCPM3 keys and values. Recurrent layers have their
+    states and the last tokens before their convolutions in fp32, whatever the cache's type, once for each sequence
+    (src/llama-model.cpp, create_memory: recurrent_type_r, recurrent_type_s).
 transformers
     Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
     (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
-    expanded keys and values: --mla-cache expanded.
+    expanded keys and values: --mla-cache expanded. Before a convolution over K tokens it keeps the last K
+    (LinearAttentionLayer).
 """
 
 from __future__ import annotations
@@ -47,6 +53,8 @@ EXPANDED: frozenset[Ggml] = frozenset({"minicpm3"})
 CHUNKS: dict[Engine, int] = {"ideal": 8192, "vllm": 8192, "llama.cpp": 512, "transformers": ALL}
 #: tokens in flight where no piece is given: what published logs show (Gemma 4 on cards of several sizes)
 IN_FLIGHT = 8192
+#: bytes of a number in llama.cpp's recurrent states
+FP32 = 4
 #: vLLM makes groups as large as the larger kind of layers where the smaller has at least this share of it
 GROUP_RATIO = (3, 2)
 
@@ -68,6 +76,7 @@ class Pool(Struct, frozen=True):
     elements: int  # per token and layer (of a state: per layer)
     bytes: int  # per token and layer (of a state: per layer)
     every: int = 1  # tokens that share one entry; elements and bytes are then an entry's
+    taps: int = 0  # tokens that are kept before a convolution
 
     @property
     def grows(self) -> bool:
@@ -126,13 +135,34 @@ def held(
                          "only ideal is", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
-    if engine == "llama.cpp" and sequences:
+    recurrent = _recurrent(pools)
+    constant = [pool for pool in pools if not pool.grows]
+    if engine == "vllm" and growing and recurrent:
+        found = [part._replace(times=sequences) for part in _hybrid(growing, recurrent, context, flying)]
+        constant = [pool for pool in constant if pool not in recurrent]
+    elif engine == "llama.cpp" and sequences:
         found = [_unified(pool, growing, sequences, context, flying) for pool in growing]
     elif engine == "vllm" and _mixed(growing):
         found = [part._replace(times=sequences) for part in _paged(growing, context, flying)]
     else:
         found = [_plain(engine, pool, context, flying)._replace(times=sequences) for pool in growing]
-    return found + [Held(pool, 0, pool.layers * pool.bytes, sequences) for pool in pools if not pool.grows]
+    return found + [_constant(engine, pool)._replace(times=sequences) for pool in constant]
+
+
+def _recurrent(pools: list[Pool]) -> list[Pool]:
+    """Of recurrent layers, the states and what they keep before a convolution; attention may have one of its own."""
+    attend = {pool.name for pool in pools if pool.grows} - {pool.name for pool in pools if pool.kind == "state"}
+    return [pool for pool in pools if pool.kind in ("state", "conv") and pool.name not in attend]
+
+
+def _constant(engine: Engine, pool: Pool) -> Held:
+    """What doesn't grow, in the type and of the length that the engine keeps."""
+    size = pool.bytes
+    if pool.kind == "conv" and engine == "transformers":
+        size = size // pool.taps * (pool.taps + 1)
+    elif pool.kind in ("state", "conv") and engine == "llama.cpp":
+        size = FP32 * pool.elements
+    return Held(pool, 0, pool.layers * size)
 
 
 def _plain(engine: Engine, pool: Pool, context: int, chunk: int) -> Held:
@@ -211,7 +241,6 @@ def _paged(pools: list[Pool], context: int, chunk: int) -> list[Held]:
     layers: dict[tuple[int | None, int], int] = {}
     for pool in pools:
         layers[pool.limit, pool.bytes] = layers.get((pool.limit, pool.bytes), 0) + pool.layers
-    group = _group(list(layers.values()))
     found = []
     pages: dict[tuple[int | None, int], int] = {}
     for pool in pools:
@@ -219,8 +248,42 @@ def _paged(pools: list[Pool], context: int, chunk: int) -> list[Held]:
         block = PAGE * (page // own) if page % own == 0 else PAGE
         n = pages[pool.limit, pool.bytes] = _pages(pool, context, chunk, block)
         found.append(Held(pool, n * block, pool.layers * n * page))
-    padding = sum((-n % group) * pages[key] * page for key, n in layers.items())
-    if padding:
-        count = sum(-n % group for n in layers.values())
-        found.append(Held(Pool("padding layers", count, "padding", None, 0, 0), 0, padding))
-    return found
+    return found + _padding([(n, pages[key] * page) for key, n in layers.items()])
+
+
+def _padding(layers: list[tuple[int, int]]) -> list[Held]:
+    """The layers that fill up groups of equally many: of each kind so many layers, and the bytes of one."""
+    group = _group([n for n, _ in layers])
+    count, size = sum(-n % group for n, _ in layers), sum((-n % group) * one for n, one in layers)
+    return [Held(Pool("padding layers", count, "padding", None, 0, 0), 0, size)] if size else []
+
+
+def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int) -> list[Held]:
+    """Attention beside recurrent layers: all pages are as large as a state, or as the attention's that hold one."""
+    sizes = {pool.bytes for pool in growing}
+    if len(sizes) > 1:
+        raise InputError("--engine vllm: pages of several sizes beside recurrent states are not known here",
+                         "only ideal is", "unsupported")  # fmt: skip
+    (token,) = sizes
+    states: dict[str, int] = {}
+    for pool in recurrent:
+        states[pool.name] = states.get(pool.name, 0) + pool.bytes
+    least = LATENT_PAGE if growing[0].kind in ("latent", "index") else PAGE
+    block = least * -(-max(states.values()) // (least * token))
+    page = block * token
+    found = []
+    layers: dict[int | None, int] = {}
+    pages: dict[int | None, int] = {}
+    for pool in growing:
+        n = pages[pool.limit] = _pages(pool, context, chunk, block)
+        layers[pool.limit] = layers.get(pool.limit, 0) + pool.layers
+        found.append(Held(pool, n * block, pool.layers * n * page))
+    kinds: dict[int, int] = {}
+    for pool in recurrent:
+        first = next(other for other in recurrent if other.name == pool.name) is pool
+        rest = page - states[pool.name] if first else 0
+        found.append(Held(pool, 0, pool.layers * (pool.bytes + rest)))
+        if first:
+            kinds[states[pool.name]] = kinds.get(states[pool.name], 0) + pool.layers
+    every = [(n, pages[limit] * page) for limit, n in layers.items()] + [(n, page) for n in kinds.values()]
+    return found + _padding(every)

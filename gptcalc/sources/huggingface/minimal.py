@@ -20,7 +20,15 @@ def minimal(document: Mapping[str, Any]) -> dict[str, Any]:
     short = _copy(document)
     for path in list(_paths(short)):
         _shorten(short, path, whole)
-    return {key: short[key] for key in sorted(short, key=_rank)}
+    ordered = _ordered(short, document)
+    return {key: ordered[key] for key in sorted(ordered, key=_rank)}
+
+
+def _ordered(value: Any, like: Any) -> Any:
+    """A mapping's keys in the order in which another one has them."""
+    if not isinstance(value, Mapping) or not isinstance(like, Mapping):
+        return value
+    return {key: _ordered(value[key], like[key]) for key in like if key in value}
 
 
 def _rank(key: str) -> tuple[int, str]:

@@ -76,8 +76,15 @@ MINIMAX_TEXT = MIXTRAL.but(
     ),
 )
 
+#: what the vendor's own code reads and transformers' class, whose names are others, doesn't
+OWN = (
+    "attn_type_list", "rotary_dim", "postnorm", "shared_intermediate_size", "shared_moe_mode",
+    "layernorm_full_attention_alpha", "layernorm_full_attention_beta", "layernorm_linear_attention_alpha",
+    "layernorm_linear_attention_beta", "layernorm_mlp_alpha", "layernorm_mlp_beta",
+)  # fmt: skip
+
 READERS: dict[str, Reader] = {
     "minimax": MINIMAX_TEXT,
-    "minimax_text_01": MINIMAX_TEXT.but(like="minimax"),
-    "minimax_m1": MINIMAX_TEXT.but(like="minimax"),
+    "minimax_text_01": MINIMAX_TEXT.but(like="minimax", beyond=OWN),
+    "minimax_m1": MINIMAX_TEXT.but(like="minimax", beyond=OWN),
 }

@@ -75,10 +75,11 @@ NEMOTRON_H = LLAMA.but(
     },
     defaults={"time_step_min": 0.001, "layers_block_type": [RECURRENT, "moe", FULL, "mlp"]},
     irrelevant=(
-        "rms_norm_eps", "norm_eps", "rope_theta", "rope_parameters", "partial_rotary_factor", "expand", "mamba_expand",
-        "mamba_hidden_act", "mamba_proj_bias", "time_step_min", "moe_shared_expert_overlap", "sliding_window",
-        "mlp_bias", "rescale_layers", "attention_head_dim", "layer_types", "intermediate_size", "num_query_groups",
-        "moe_shared_expert_intermediate_size", "mtp_layers_block_type", "num_hidden_layers", "head_dim",
+        "attention_head_dim", "expand", "head_dim", "intermediate_size", "layer_types", "mamba_expand",
+        "mamba_hidden_act", "mamba_proj_bias", "mlp_bias", "moe_shared_expert_intermediate_size",
+        "moe_shared_expert_overlap", "mtp_layers_block_type", "norm_eps", "num_hidden_layers", "num_query_groups",
+        "partial_rotary_factor", "rescale_layers", "rms_norm_eps", "rope_parameters", "rope_theta", "sliding_window",
+        "time_step_min", "time_step_rank",
     ),
     names={
         "embedding.token": ("backbone.embeddings", "backbone.embedding", "model.embeddings"),

@@ -60,7 +60,7 @@ QWEN3_NEXT = QWEN2_MOE.but(
     },
     defaults={"full_attention_interval": 4, "partial_rotary_factor": 0.25},
     only={"use_sliding_window": False},
-    irrelevant=("sliding_window",),
+    irrelevant=("sliding_window", "full_attention_interval"),
     names=in_layers(
         PREFIX,
         {
@@ -91,7 +91,8 @@ QWEN3_5 = QWEN3_NEXT.but(
         "moe": None,
         "mtp": {**_modules, "block": "attn+mlp"},
     },
-    only={"attn_output_gate": True, "mtp_use_dedicated_embeddings": False},
+    only={"attn_output_gate": True, "output_gate_type": "swish", "mtp_use_dedicated_embeddings": False},
+    beyond=("mtp_num_hidden_layers",),
     irrelevant=("mamba_ssm_dtype", "mlp_only_layers"),
     names=_apart,
 )
@@ -103,7 +104,8 @@ QWEN3_5_MOE = QWEN3_NEXT.but(
         "mtp": {**_modules, "block": "attn+moe"},
     },
     defaults={"norm_topk_prob": True},
-    only={"attn_output_gate": True, "mtp_use_dedicated_embeddings": False},
+    only={"attn_output_gate": True, "output_gate_type": "swish", "mtp_use_dedicated_embeddings": False},
+    beyond=("mtp_num_hidden_layers",),
     irrelevant=("mamba_ssm_dtype", "mlp_only_layers", "decoder_sparse_step"),
     names=_apart,
 )

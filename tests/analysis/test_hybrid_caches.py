@@ -1,0 +1,123 @@
+"""Caches of models with recurrent layers: figures that engines have logged, and deliberate errors that they notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache as once
+from types import ModuleType
+
+import pytest
+
+from gptcalc.analysis.memory import cache, engines
+from gptcalc.analysis.memory.cache import kv, pools, types
+from gptcalc.analysis.memory.engines import held
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import Engine
+from gptcalc.document import build
+from gptcalc.equations import equations
+from gptcalc.sources import preset
+from tests.mutation import mutate
+
+MIB, GIB = 2**20, 2**30
+
+
+@once
+def model(name: str) -> Architecture:
+    """A preset, or Falcon-H1-1.5B as far as a cache is concerned: attention beside Mamba-2 in all of 24 layers."""
+    if name != "falcon-h1-1.5b":
+        return build(preset.named(name))
+    return build(
+        {
+            "d": 2048, "v": 65537, "c": 131072, "n_heads": 8, "n_kv_heads": 2, "d_head": 128, "d_ff": 4096,
+            "n_layers": 24, "layers": "n*(attn|mamba2)+mlp",
+            "mamba2": {"n_heads": 48, "d_head": 64, "d_state": 256, "kernel": 4, "gate_first": False},
+        }
+    )  # fmt: skip
+
+
+def block(name: str, state: str) -> int:
+    """Tokens of a page in vLLM."""
+    parts = held("vllm", pools(equations(model(name)), types("bf16", state)), 1)
+    return next(part.tokens for part in parts if part.pool.grows)
+
+
+def state(name: str, engine: Engine, batch: int = 1) -> float:
+    return kv(model(name), context=32768, batch=batch, engine=engine).state_bytes / MIB
+
+
+#: what a log says, its number, and how it is found here
+LOGGED: dict[str, tuple[float, Callable[[], float]]] = {
+    "llama.cpp, Qwen3.6-27B, 262144 cells: KV buffer 16384 MiB": (
+        16384, lambda: (kv(model("qwen3.6-27b"), context=262144, engine="llama.cpp").bytes / MIB
+                        - state("qwen3.6-27b", "llama.cpp"))),
+    "llama.cpp, Qwen3.6-27B, 4 sequences: RS buffer 598.50 MiB": (
+        598.5, lambda: state("qwen3.6-27b", "llama.cpp", batch=4)),
+    "llama.cpp, Falcon-H1-1.5B, 32768 cells: KV buffer 768 MiB and 72.98 MiB": (
+        768 + 72.984375, lambda: kv(model("falcon-h1-1.5b"), context=32768, engine="llama.cpp").bytes / MIB),
+    "llama.cpp, Falcon-H1-1.5B: R and S": (72.984375, lambda: state("falcon-h1-1.5b", "llama.cpp")),
+    "Kimi-Linear-48B: bytes a token of 7 latent caches": (
+        8064, lambda: float(kv(model("kimi-linear-48b-a3b"), context=4096).bytes_per_token)),
+    "Qwen3.5-9B, 262144 tokens: 8 GiB": (
+        8 * GIB, lambda: float(262144 * kv(model("qwen3.5-9b"), context=262144).bytes_per_token)),
+    "vLLM, Nemotron-Nano-9B-v2, states in bf16: attention block size 672 (issue 24280)": (
+        672, lambda: block("nemotron-nano-9b-v2", "bf16")),
+    "vLLM, Qwen3-Next-80B, states in bf16: attention block size 544": (
+        544, lambda: block("qwen3-next-80b-a3b", "bf16")),
+    "vLLM, Qwen3.5-9B, states in fp32: attention block size 528 (pull request 37467)": (
+        528, lambda: block("qwen3.5-9b", "fp32")),
+    "transformers, Mamba-130M: states of 24 layers in fp32, convolutions over the last 4 in bf16": (
+        24 * 1536 * (16 * 4 + 4 * 2) / MIB, lambda: state("mamba-130m", "transformers")),
+    "ideal, Mamba-130M: the last 3": (24 * 1536 * (16 * 4 + 3 * 2) / MIB, lambda: state("mamba-130m", "ideal")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("log", LOGGED)
+def test_logged(log: str) -> None:
+    expected, found = LOGGED[log]
+    assert found() == expected
+
+
+def test_pages_of_states_are_padded_in_vllm() -> None:
+    """Of a page of Qwen3.5-9B 0.76% is padding (pull request 37467)."""
+    parts = held("vllm", pools(equations(model("qwen3.5-9b")), types("bf16", "fp32")), 1)
+    page = next(part.bytes // part.pool.layers for part in parts if part.pool.grows)
+    constant = [part for part in parts if part.pool.kind in engines.CONSTANT and part.pool.layers]
+    layers = constant[0].pool.layers
+    assert sum(part.bytes for part in constant if part.pool.kind != "padding") == layers * page
+    used = sum(part.pool.bytes for part in constant if part.pool.kind != "padding")
+    assert round(100 * (page / used - 1), 2) == 0.76
+
+
+def test_layers_fill_groups_in_vllm() -> None:
+    """Groups of 4 layers, as many as attend; 27 of Mamba-2 lack one."""
+    found = kv(model("nemotron-nano-9b-v2"), context=672, engine="vllm", state_dtype="bf16")
+    attention, mamba = 4, 27
+    assert {group.kind: group.layers for group in found.groups if group.kind != "conv"} == {
+        "full": attention, "state": mamba, "padding": -mamba % attention
+    }  # fmt: skip
+    page = 672 * 2 * 8 * 128 * 2
+    assert found.bytes == (attention + mamba + 1) * page
+
+
+MUTANTS = [
+    (engines, "FP32 * pool.elements", "2 * pool.elements", "llama.cpp, Falcon-H1-1.5B: R and S"),
+    (engines, '("state", "conv") and engine == "llama.cpp"', '("state",) and engine == "llama.cpp"',
+     "llama.cpp, Qwen3.6-27B, 4 sequences: RS buffer 598.50 MiB"),
+    (engines, "size // pool.taps * (pool.taps + 1)", "size",
+     "transformers, Mamba-130M: states of 24 layers in fp32, convolutions over the last 4 in bf16"),
+    (engines, "least * -(-max(states.values()) // (least * token))", "least",
+     "vLLM, Qwen3.5-9B, states in fp32: attention block size 528 (pull request 37467)"),
+    (engines, "states.get(pool.name, 0) + pool.bytes", "max(states.get(pool.name, 0), pool.bytes)",
+     "vLLM, Qwen3-Next-80B, states in bf16: attention block size 544"),
+    (cache, "if part.pool.kind in CONSTANT", 'if part.pool.kind == "state"',
+     "llama.cpp, Falcon-H1-1.5B: R and S"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "old", "new", "log"), MUTANTS)
+def test_deliberate_errors_are_noticed(
+    module: ModuleType, old: str, new: str, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(module, old, new, monkeypatch)
+    expected, found = LOGGED[log]
+    assert found() != expected

@@ -1,0 +1,165 @@
+"""Deliberate errors in the equations of recurrent mixers: counts worked by hand notice them, or the witness's numbers.
+
+Each figure is what a token costs, or what is kept: of a matrix one product, of a state one to write and one to read.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from gptcalc.analysis import flops, params
+from gptcalc.analysis.memory import cache
+from gptcalc.equations.model import remembered
+from gptcalc.sources import load
+from tests.equations.test_lines import held
+from tests.mutation import mutate
+from tests.reference_cases import architecture
+
+#: a preset, what is asked of it, and the answer
+FIGURES: dict[str, int] = {
+    # all but norms, biases, A_log and D is multiplied once; the head is the embedding
+    "mamba-130m decode": 2 * (129_135_360 - 25 * 768 - 24 * 1536 * (16 + 3)) + 24 * 2 * 2 * 1536 * 16,
+    "mamba-130m cache": 24 * 1536 * (16 * 4 + 3 * 2),
+    "mamba-130m total": 129_135_360,
+    # biases: the convolution's, the time step's; A_log, D; the inner norm
+    "mamba2-130m decode": (
+        2 * (128_989_632 - 25 * 768 - 24 * (1536 + 2 * 128 + 3 * 24 + 1536)) + 24 * 2 * 2 * 1536 * 128
+    ),
+    "mamba2-130m cache": 24 * (1536 * 128 * 4 + 3 * (1536 + 2 * 128) * 2),
+    "mamba2-130m total": 128_989_632,
+    # no bias; norms of 16 sublayers twice and one behind, of queries and keys of 64 in 6 layers
+    "lfm2-350m decode": 2 * (354_483_968 - 33 * 1024 - 6 * 2 * 64) + 6 * 2 * 2 * 1024 * 257,
+    "lfm2-350m cache": 10 * 2 * 1024 * 2 + 6 * 1024 * 2 * 512 * 2,
+    "lfm2-350m total": 354_483_968,
+    # states of 32 heads of 128 by 128 in 36 layers; keys of 16 heads; attention of 2 heads of 256 in 12
+    "qwen3-next-80b-a3b cache": 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2) + 12 * 1024 * 2 * 2 * 256 * 2,
+    # read for the delta rule, written to, read; the queries of 16 heads of 256 in 12 layers; 257 tokens
+    "qwen3-next-80b-a3b decode": 2 * (
+        3_874_929_408 - 151_936 * 2048 - 97 * 2048 - 36 * (128 + 2 * 32) - 12 * 2 * 256
+    ) + 36 * 3 * 2 * 32 * 128 * 128 + 12 * 2 * 2 * 16 * 256 * 257,
+    "qwen3-next-80b-a3b total": 79_674_391_296,
+    "kimi-linear-48b-a3b total": 49_122_681_728,
+    "kimi-linear-48b-a3b cache": 20 * (32 * 128 * 128 * 4 + 3 * 3 * 4096 * 2) + 7 * 1024 * 576 * 2,
+    "minimax-text-01 cache": 70 * 64 * 128 * 128 * 4 + 10 * 1024 * 2 * 8 * 128 * 2,
+    "xlstm-7b cache": 32 * 8 * (256 * 512 + 256 + 1) * 4,
+    "xlstm-7b total": 6_865_424_896,
+    "recurrentgemma-2b cache": 18 * 2560 * (4 + 3 * 2) + 8 * 1024 * 2 * 256 * 2,
+    "recurrentgemma-2b total": 2_682_862_080,
+    "jamba-v0.1 total": 51_570_323_328,
+    "nemotron-3-super-120b-a12b total": 120_668_707_840,
+}  # fmt: skip
+
+
+def figure(name: str) -> int:
+    """One figure by its name in the table."""
+    remembered.cache_clear()
+    preset, what = name.rsplit(" ", 1)
+    model = load(preset).architecture
+    if what == "total":
+        return params.params(model).total
+    if what == "cache":
+        return cache.kv(model, context=1024).bytes
+    return flops.flops(model, context=257, phase="decode").total
+
+
+#: the error, the module, what is written, what the mutant writes, and a figure that must notice
+COUNTED: list[tuple[str, str, str, str, str]] = [
+    ("what is written to a state not counted", "linear", 'lines.sum(f"{state} += {key}·{value}")',
+     'lines.pointwise(f"{state} = {state} + {key}·{value}")', "qwen3-next-80b-a3b decode"),
+    ("the delta rule's product not counted", "linear", 'lines.sum(f"{held} =', 'lines.pointwise(f"{held} =',
+     "qwen3-next-80b-a3b decode"),
+    ("a state of linear attention not kept", "linear", 'lines.store(f"{state} = {state}", "state", Constant())', "pass",
+     "kimi-linear-48b-a3b cache"),
+    ("queries and keys of every state", "linear", 'return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")',
+     'return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ,ṙ")', "qwen3-next-80b-a3b total"),
+    ("a decay without its bottleneck", "linear", "if decay.rank is None:", "if True:", "kimi-linear-48b-a3b total"),
+    ("a gate without its bottleneck", "linear", "if a.gate.rank is None:", "if True:", "kimi-linear-48b-a3b total"),
+    ("a decay for each head where each channel has one", "linear", 'ix(states, "ȧ" if decay.over == "channel" else "")',
+     "ix(states)", "kimi-linear-48b-a3b total"),
+    ("the rate not counted", "linear", '{"b_φ": "dt_bias", "A_log": "A_log"}', '{"b_φ": "dt_bias"}',
+     "kimi-linear-48b-a3b total"),
+    ("convolutions over K kept", "norms", "kernel - 1", "kernel", "mamba-130m cache"),
+    ("no state kept per channel", "mamba", "S[{ix(channels, 'ȧ')}]", "S[{channels}]", "mamba-130m cache"),
+    ("Mamba's skip not counted", "mamba", 'D[{channels}]·u[t,{channels}]", saved=2, D="D")',
+     'D[{channels}]·u[t,{channels}]", saved=2)', "mamba-130m total"),
+    ("B and C of every head", "mamba", "heads(m.n_groups, m.n_heads)", "heads(m.n_heads, m.n_heads)",
+     "mamba2-130m cache"),
+    ("the time step of every channel", "mamba", '("τ", states)', '("τ", channels)', "mamba2-130m total"),
+    ("a skip for every channel", "mamba", "D[{states}]", "D[{channels}]", "mamba2-130m total"),
+    ("inner norms left out", "mamba", "if m.inner_norm is not None:", "if False:", "jamba-v0.1 total"),
+    ("the gate's projection left out", "recurrent", '("B", "B"), ("C", "C"), ("u", "x")', '("B", "B"), ("u", "x")',
+     "lfm2-350m total"),
+    ("gates over all channels", "recurrent", "W_{name}[ġ,ċ,ẇ]", "W_{name}[ġ,i,ẇ]", "recurrentgemma-2b total"),
+    ("the normalizer not kept", "recurrent", '"N[ġ,ȧ]", "μ[ġ]")', '"μ[ġ]")', "xlstm-7b cache"),
+    ("gates of a cell without bias", "recurrent", "W_{name}[i,ġ] + b_{name}[ġ]", "W_{name}[i,ġ]", "xlstm-7b total"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_clean_code_gives_the_figure(name: str) -> None:
+    assert figure(name) == FIGURES[name]
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), COUNTED, ids=[mutant[0] for mutant in COUNTED])
+def test_a_mutant_is_counted(error: str, module: str, old: str, new: str, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.equations.{module}"), old, new, patch)
+        try:
+            found = figure(name)
+        except Exception:
+            return  # what doesn't fit together any more is noticed at once
+        assert found != FIGURES[name], f"{error}: {name} does not notice"
+
+
+#: the error, the module, what is written, what the mutant writes, and a document whose lines must then be untrue
+UNTRUE: list[tuple[str, str, str, str, str]] = [
+    ("nothing decays", "linear", "= γ[t,{left}]·{state}", "= {state}", "delta"),
+    ("the delta rule without its memory", "linear", "({value} − {held})", "{value}", "delta"),
+    ("β up to 1", "linear", 'scale = "" if a.beta_scale == 1.0', 'scale = "" if True', "delta"),
+    ("read before it is written to", "linear", 'lines.sum(f"{state} += {key}·{value}")', "pass", "delta"),
+    ("vectors of any length", "linear", 'a.qk_norm == "l2" and', "False and", "delta"),
+    ("queries not scaled", "linear", 'if name == "q" and a.scale != 1.0', "if False", "delta"),
+    ("a decay of no bound", "linear", "signed(decay.floor)", "signed(-1.0)", "delta"),
+    ("slopes from the first power", "linear", "({states} + 1)", "{states}", "linear"),
+    ("one decay for all layers", "linear", "layer/(n_layers", "0/(n_layers", "linear"),
+    ("σ for SiLU", "linear", 'function = "silu" if', 'function = "silu" if not', "delta"),
+    ("steps of any size", "mamba", 'f"min({step}, {number(m.dt_max)})"', "step", "state spaces"),
+    ("no smallest step", "mamba", "if m.dt_min > 0", "if False", "state spaces"),
+    ("the gate behind the norm", "mamba", "if m.out_norm is None or m.gate_first", "if m.out_norm is None",
+     "state spaces"),
+    ("multipliers left out", "mamba", "if scales[name] != 1.0", "if False", "state spaces"),
+    ("Mamba's values without their step", "mamba", "v[t,{channels}] = {step}·u", "v[t,{channels}] = u", "state spaces"),
+    ("the gate in front left out", "recurrent", "u[t,ċ] = B[t,ċ]·u[t,ċ]", "u[t,ċ] = u[t,ċ]", "recurrences"),
+    ("the first token like others", "recurrent", "{0 if t = 0; exp(−8·r[t,ġ,ẇ]·softplus(Λ[ġ,ẇ])) otherwise}",
+     "exp(−8·r[t,ġ,ẇ]·softplus(Λ[ġ,ẇ]))", "recurrences"),
+    ("what enters not weighed by what is kept", "recurrent", "√(1 − γ[t,ġ,ẇ]²)·i", "i", "recurrences"),
+    ("cells not normalised", "recurrent", "max(abs(ν[t,ġ]), exp(−μ[ġ]))", "exp(−μ[ġ])", "recurrences"),
+    ("the largest gate left out", "recurrent", "max(φ[t,ġ], ι[t,ġ])", "φ[t,ġ]", "recurrences"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), UNTRUE, ids=[mutant[0] for mutant in UNTRUE])
+def test_a_mutant_is_untrue(error: str, module: str, old: str, new: str, name: str) -> None:
+    remembered.cache_clear()
+    held(architecture(name))
+    with pytest.MonkeyPatch.context() as patch:
+        remembered.cache_clear()
+        mutate(importlib.import_module(f"gptcalc.equations.{module}"), old, new, patch)
+        try:
+            held(architecture(name))
+        except Exception:
+            return
+        finally:
+            remembered.cache_clear()
+    pytest.fail(f"{error}: {name} does not notice")
+
+
+def test_what_states_cost_is_named() -> None:
+    """In 24 layers of Mamba-2 a token writes a state of 1536 by 128 and reads it; the rest is products with weights."""
+    found = flops.flops(load("mamba2-130m").architecture, context=7)
+    assert found.states == 7 * 24 * 2 * 2 * 1536 * 128
+    assert found.total == found.weights + found.states
+    assert "token by token" in found.convention
+    assert not flops.flops(load("gpt2").architecture, context=7).states

@@ -1,0 +1,93 @@
+"""Deliberate errors in the witness of recurrent mixers: each is noticed by a golden model."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.mutation import mutate
+from tests.reference.test_reference_mutants import worst
+
+#: the error, the module, what is written, what the mutant writes, the golden model that must notice
+MUTANTS: list[tuple[str, str, str, str, str]] = [
+    # the recurrence of linear attention and Mamba-2
+    ("nothing decays", "recurrence", "np.exp(g)", "np.exp(g * 0.0)", "qwen3_next_hybrid"),
+    ("nothing decays in Mamba-2", "recurrence", "np.exp(g)", "np.exp(g * 0.0)", "mamba2"),
+    ("read before it is written to", "recurrence", "out.append(step.dot(q[:, t, :, None], s, ",
+     "out.append(step.dot(q[:, t, :, None], s - key * u, ", "qwen3_next_hybrid"),
+    ("the delta rule without its memory", "recurrence", "(u - step.dot(key.swapaxes(-1, -2), s, \"state\"))", "(u)",
+     "qwen3_next_hybrid"),
+    ("β left out", "recurrence", "* beta[:, t, :, :, None]", "* 1.0", "kimi_linear"),
+    ("decay behind the delta rule", "recurrence", "            s = s * kept[:, t, :, :, None]",
+     "            s = s * 1.0", "kimi_linear"),
+    ("a state forgotten between steps", "recurrence", "        step.cache.put(place, \"state\", s)\n".strip(),
+     "pass", "qwen3_next_hybrid"),
+    ("heads dealt in turn", "recurrence", "x[:, :, :, None], (batch, new, shared, n_heads // shared, width)",
+     "x[:, :, None], (batch, new, n_heads // shared, shared, width)", "qwen3_next_hybrid"),
+    ("groups of heads dealt in turn", "recurrence", "x[:, :, :, None], (batch, new, shared, n_heads // shared, width)",
+     "x[:, :, None], (batch, new, n_heads // shared, shared, width)", "nemotron_h"),
+    # linear attention
+    ("vectors of any length", "linear", 'if a.qk_norm == "l2"', "if False", "qwen3_next_hybrid"),
+    ("queries not scaled", "linear", "else 1 / math.sqrt(a.d_k)", "else 1.0", "kimi_linear"),
+    ("queries scaled where they are not", "linear", "(a.scale if a.scale is not None else 1 / math.sqrt(a.d_k))",
+     "1 / math.sqrt(a.d_k)", "minimax"),
+    ("β up to 1", "linear", "[..., None] * a.beta_scale", "[..., None]", "olmo_hybrid"),
+    ("no activation", "linear", 'if a.activation == "silu"', "if False", "qwen3_next_hybrid"),
+    ("the time bias left out", "linear", 'f + w("dt_bias", a.n_heads * width)', "f", "kimi_linear"),
+    ("the rate left out", "linear", "softplus(f) * rate * -1.0", "softplus(f) * -1.0", "kimi_linear"),
+    ("a decay of no bound", "linear", "sigmoid(f * rate) * decay.floor", "softplus(f) * rate * -1.0",
+     "bailing_hybrid"),
+    ("one decay for all layers", "linear", "slopes * (1 - step.layer / (step.n_layers - 1 + 1e-5) + 1e-5)", "slopes",
+     "minimax"),
+    ("slopes from the first power", "linear", "np.arange(1, a.n_heads + 1)", "np.arange(a.n_heads)", "minimax"),
+    ("the gate left out", "linear", "return o if a.gate is None", "return o if True", "kimi_linear"),
+    ("σ for SiLU", "linear", "return z * sigmoid(z) if", "return sigmoid(z) if", "qwen3_next_hybrid"),
+    ("SiLU for σ", "linear", 'if gate.function == "silu" else sigmoid(z)', "if True else z", "kimi_linear"),
+    ("heads not normed", "linear", 'a.out_norm.over == "head"', "False", "qwen3_next_hybrid"),
+    ("a norm head by head", "linear", 'a.out_norm.over == "full"', "False", "minimax"),
+    # Mamba-2
+    ("the skip left out", "mamba", 'y + u * w("D", m.n_heads).reshape(m.n_heads, 1)', "y", "mamba2"),
+    ("values without their step", "mamba", "recur(c, b, u * dt,", "recur(c, b, u,", "bamba"),
+    ("B and C exchanged", "mamba", "recur(c, b, u * dt,", "recur(b, c, u * dt,", "granitemoehybrid"),
+    ("the gate behind the norm", "mamba", "    if m.gate_first:\n        y = y * gate\n", "", "mamba2"),
+    ("normed over all groups", "mamba", "groups = (m.n_groups, m.d_inner // m.n_groups)",
+     "groups = (1, m.d_inner)", "nemotron_h"),
+    ("the gate without SiLU", "mamba", "_gated(m, y, z * sigmoid(z), w)", "_gated(m, y, z, w)", "falcon_h1"),
+    ("the convolution's bias left out", "mamba", '"conv" in m.bias)\n    return', "False)\n    return", "bamba"),
+    ("multipliers left out", "mamba", "return x if factor == 1.0 else x * factor", "return x", "falcon_h1"),
+    # Mamba
+    ("Mamba's skip left out", "mamba", '+ u * w("D", m.d_inner)', "+ 0.0", "mamba"),
+    ("Mamba's step without its bias", "mamba", 'softplus(dt + w("dt_b.bias", m.d_inner))', "softplus(dt)", "mamba"),
+    ("Mamba's state forgotten", "mamba", 'step.cache.put(place, "state", h)', "pass", "mamba"),
+    ("Δ, B and C not normed", "mamba", "return x if m.inner_norm is None", "return x if True", "jamba"),
+    ("Mamba's values without their step", "mamba", "(dt[:, t] * u[:, t])", "(u[:, t])", "jamba"),
+    # the others
+    ("a convolution over one token less", "convolution", "for k in range(kernel)]",
+     "for k in (1, *range(1, kernel))]", "lfm2"),
+    ("taps in the wrong order", "convolution", "for k in range(kernel)]", "for k in reversed(range(kernel))]", "lfm2"),
+    ("the gate in front left out", "recurrent", "convolution(b * u,", "convolution(u,", "lfm2"),
+    ("gates of the short convolution exchanged", "recurrent", "(\"B\", \"C\", \"x\")", "(\"C\", \"B\", \"x\")", "lfm2"),
+    ("what enters not weighed by what is kept", "recurrent",
+     "np.where(first, 1.0, np.sqrt(np.maximum(1.0 - np.exp(log_a * 2.0), 0.0)))", "np.ones_like(log_a)",
+     "recurrent_gemma"),
+    ("the first token like others", "recurrent", "first = (step.positions == 0)[:, None]",
+     "first = (step.positions < 0)[:, None]", "recurrent_gemma"),
+    ("Griffin's constant", "recurrent", "* -DECAY", "* -1.0", "recurrent_gemma"),
+    ("the other branch left out", "recurrent", "np.concatenate(out, axis=1) * y, w", "np.concatenate(out, axis=1), w",
+     "recurrent_gemma"),
+    ("no least size of cells", "recurrent", "np.exp(top * -1.0)) + FLOOR", "0.0) + FLOOR", "xlstm"),
+    ("gates without their cap", "recurrent", "softcapped(step.linear(x, w, name, m.n_heads, True), m.gate_softcap)",
+     "step.linear(x, w, name, m.n_heads, True)", "xlstm"),
+    ("the largest gate forgotten", "recurrent", '("norm", norm), ("top", top)', '("norm", norm)', "xlstm"),
+    # the frame
+    ("the stream not scaled", "model", "* mixer.stream_scale if", "* 1.0 if", "minimax"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.reference.{module}"), old, new, patch)
+        assert not worst(name) < 1e-4, f"{error}: {name} does not notice"
+    assert worst(name) < 1e-4
