@@ -5,6 +5,7 @@ Sizes are exact: scales, zero points and rounding up to whole blocks included.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Literal, NamedTuple
 
 from gptcalc.errors import InputError, did_you_mean, printable
@@ -124,6 +125,7 @@ class Format(NamedTuple):
     packing: Packing
     wide: DType = BF16
     output: Packing | None = None
+    mean: bool = False  # a mean over matrices: what one takes is an estimate
 
 
 #: bitsandbytes' QuantState: the table of nf4's 16 values; of the 256 values of a nested scale, and its offset
@@ -157,10 +159,11 @@ def bits_per_weight(name: str, bits: str) -> Format:
     whole, _, part = bits.partition(".")
     if not (whole.isdecimal() and (part or "0").isdecimal() and len(bits) < 8 and 1 <= float(bits) <= 8):
         raise InputError(f"{printable(name)!r}: no bits per weight from 1 to 8", "write exl3:4.0 or exl2:4.65", "usage")
-    scale = 10 ** len(part)
-    mean = DType("exl", 8 * scale, int(whole + part))
+    numbers, size = 8 * 10 ** len(part), int(whole + part)
+    common = gcd(numbers, size)
+    mean = DType("exl", numbers // common, size // common)
     head = Packing(DType("exl", 8, HEAD_BITS), flat=True)
-    return Format(name.lower(), "linear", Packing(mean, flat=True), FP16, head)
+    return Format(name.lower(), "linear", Packing(mean, flat=True), FP16, head, mean=True)
 
 
 FORMATS = {

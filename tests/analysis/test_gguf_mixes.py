@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.memory.inference import memory
 from gptcalc.analysis.memory.weights import checked, total
 from gptcalc.document import build
 from gptcalc.errors import InputError
@@ -93,3 +94,13 @@ def test_types_by_hand() -> None:
 def test_no_such_type_by_hand(name: str) -> None:
     with pytest.raises(InputError):
         checked(name)
+
+
+def test_bits_per_weight() -> None:
+    """EXL3 at 4.0: 6,979,321,856 numbers at half a byte, the output at 6 bits, the rest wide."""
+    model = load("llama-3-8b").architecture
+    table, norms = 128256 * 4096, 65 * 4096
+    assert total(model, "exl3:4.0") == 6_979_321_856 // 2 + table * 6 // 8 + 2 * (table + norms)
+    found = memory(model, dtype="exl3:4.0", context=16)
+    assert not any(line.startswith("weights") for line in found.exact)
+    assert any(line.startswith("weights: exl3:4.0's bits") for line in found.estimated)

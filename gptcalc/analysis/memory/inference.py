@@ -313,7 +313,7 @@ class Inference:
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache = f"kv: {by}, in {self.how.kv_dtype}"
-        if self.is_mixed:
+        if self.is_mixed or self.is_mean:
             return (cache,)
         return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
 
@@ -322,9 +322,18 @@ class Inference:
         """Whether the published files keep matrices wide that the format would pack."""
         return self.how.dtype is None and self.architecture.storage.mixed
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether the format says only how many bits a weight takes in the mean."""
+        return self.weights.format is not None and self.weights.format.mean
+
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
-        mixed = f"weights: all matrices in {self.dtype}, though the files keep some of them wide"
-        return (*([mixed] if self.is_mixed else []), *self._estimated(number, batch, context))
+        found = []
+        if self.is_mixed:
+            found.append(f"weights: all matrices in {self.dtype}, though the files keep some of them wide")
+        if self.is_mean:
+            found.append(f"weights: {self.dtype}'s bits a weight are a mean; scales and small tensors come on top")
+        return (*found, *self._estimated(number, batch, context))
 
     def _estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         sequences = self.parallel.sequences(batch)[0][0]
