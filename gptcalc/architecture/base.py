@@ -10,6 +10,8 @@ from msgspec import Meta, Struct
 from gptcalc.errors import InputError
 
 Size: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+#: a size of an optional group that says with 0 that the group is not there
+OrNone: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000, extra={"zero": "none"})]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Several: TypeAlias = Annotated[int, Meta(ge=2, le=1_000_000_000)]
 Depth: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Count, Flat, Positive, Size, Strict
+from gptcalc.architecture.base import Count, Flat, OrNone, Positive, Size, Strict
 from gptcalc.architecture.mlp import ActivationName, ClampAt
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
@@ -117,8 +117,8 @@ Router: TypeAlias = Softmax | TopkSoftmax | Sigmoid | TopkSigmoid | SqrtSoftplus
 class SharedExperts(Strict, frozen=True, kw_only=True):
     """Experts that every token passes, side by side one dense layer of their joint width."""
 
-    n: Size = field(name="n_shared")
-    d_ff: Size = field(name="d_shared")  # of all together; default n · the routed experts' width
+    n: OrNone = field(name="n_shared")
+    d_ff: OrNone = field(name="d_shared")  # of all together; default n · the routed experts' width
     gate: bool = field(default=False, name="shared_gate")  # σ of one number a token
     clamp: Positive | Literal["none"] | None = field(default=None, name="shared_clamp")  # if not the routed experts'
 

@@ -70,7 +70,7 @@ def complete(keys: Mapping[str, Any], struct: type[Struct], norm: Norm, place: s
         if field.flat:
             mine = {key for option in field.structs for key in keys_of(option)}
             given = {key: whole.pop(key) for key in keys if key in mine}
-            if field.optional and not any(_says(value) for value in given.values()):
+            if field.optional and all(_says_nothing(field, key, value) for key, value in given.items()):
                 continue
             whole[field.key] = _group(given, field, norm, place)
             continue
@@ -101,6 +101,18 @@ def _group(given: Mapping[str, Any], field: Field, norm: Norm, place: str) -> Ma
         raise InputError(f"{place}.{others[0]}: not a key of {config.tag_field}: {tag}")
     own = {key: value for key, value in given.items() if key in keys_of(kind)}
     return complete({config.tag_field: tag, **own}, kind, norm, place)
+
+
+def _says_nothing(field: Field, key: str, value: Any) -> bool:
+    """Whether a value leaves an optional group out: false of a switch, 0 of a size that may say so, none of any."""
+    if value is None or value == "none":
+        return True
+    if value not in (False, 0):
+        return False
+    types = [options_of(own.type) for option in field.structs for own in fields(option) if own.encode_name == key]
+    if isinstance(value, bool):
+        return any(bool in options for options, _ in types)
+    return any("zero" in extra for _, extra in types)
 
 
 def _says(value: Any) -> bool:
