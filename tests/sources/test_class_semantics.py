@@ -186,3 +186,16 @@ def test_null_is_what_the_class_makes_of_it() -> None:
     """Flint's mlp_only_layers is declared null, of which its class makes [0, 1]."""
     config = {"model_type": "flint", **SMALL, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
     assert read({**config, "mlp_only_layers": None}).document == read(config).document
+
+
+@pytest.mark.parametrize(
+    ("model_type", "field"),
+    [
+        ("deepseek_v3", "num_nextn_predict_layers"),
+        ("glm4_moe", "num_nextn_predict_layers"),
+        ("qwen3_5_text", "mtp_num_hidden_layers"),
+    ],
+)
+def test_modules_for_further_tokens_count_though_no_class_builds_them(model_type: str, field: str) -> None:
+    assert params(arch({"model_type": model_type, field: 1})).mtp > 0
+    assert params(arch({"model_type": model_type, field: 0})).mtp == 0

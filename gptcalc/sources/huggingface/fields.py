@@ -15,7 +15,8 @@ LARGEST = 1_000_000_000
 #: tokens, which transformers leaves out of its classes and checkpoints hold
 BEYOND = frozenset({
     "num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_transformer_layers", "use_mtp",
-    "mtp_layer_types", "mtp_mlp_layer_types", "max_position_embeddings", "num_labels", "id2label",
+    "mtp_num_hidden_layers", "mtp_layer_types", "mtp_mlp_layer_types", "max_position_embeddings", "num_labels",
+    "id2label",
 })  # fmt: skip
 
 

@@ -48,7 +48,8 @@ GEMMA = LLAMA.but(
         "mlp": activation("hidden_activation", "hidden_act", gated=True),
         "embedding": {"scale": "sqrt(d)"},
         "bias": sites(attn="attention_bias"),
-    }
+    },
+    only={"use_bidirectional_attention": (False, True)},  # PaliGemma's prompt sees itself whole; counted as causal
 )
 
 GEMMA2 = GEMMA.but(

@@ -30,6 +30,10 @@ BESIDE = frozenset({
 })  # fmt: skip
 
 
+#: terms of some scalings, which transformers leaves aside in others
+OF_OTHERS = frozenset({"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"})
+
+
 def rope(
     theta: Number = "rope_theta",
     *,
@@ -126,7 +130,9 @@ def scaling(own: Mapping[str, Any], fields: Fields) -> dict[str, Any] | None:
     terms = _Terms(own, fields)
     found = reader(terms)
     for key in own:
-        if key not in BESIDE and key not in terms.asked and own[key] is not None:
+        if key in OF_OTHERS and key not in terms.asked and own[key] is not None and fields.known is not None:
+            fields.notes.append(f"{fields.within}rope_scaling.{key} is not read for type {kind}")
+        elif key not in BESIDE and key not in terms.asked and own[key] is not None:
             raise fields.unsupported(f"rope_scaling.{key}", f"not understood for type {kind}")
     return found
 
