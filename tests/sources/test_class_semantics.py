@@ -192,7 +192,6 @@ def test_null_is_what_the_class_makes_of_it() -> None:
     ("model_type", "field"),
     [
         ("deepseek_v3", "num_nextn_predict_layers"),
-        ("glm4_moe", "num_nextn_predict_layers"),
         ("qwen3_5_text", "mtp_num_hidden_layers"),
     ],
 )
