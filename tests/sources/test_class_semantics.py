@@ -198,3 +198,11 @@ def test_null_is_what_the_class_makes_of_it() -> None:
 def test_modules_for_further_tokens_count_though_no_class_builds_them(model_type: str, field: str) -> None:
     assert params(arch({"model_type": model_type, field: 1})).mtp > 0
     assert params(arch({"model_type": model_type, field: 0})).mtp == 0
+
+
+def test_a_class_that_assumes_no_tie_does_not_take_the_text_models() -> None:
+    """qwen3_vl: of the text's flag alone its class makes nothing."""
+    text = {"model_type": "qwen3_vl_text", **SMALL, "tie_word_embeddings": True}
+    silent = read({"model_type": "qwen3_vl", "text_config": text}).architecture
+    said = read({"model_type": "qwen3_vl", "text_config": text, "tie_word_embeddings": True}).architecture
+    assert params(silent).total - params(said).total == 97 * 64

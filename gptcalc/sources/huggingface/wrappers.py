@@ -158,7 +158,8 @@ def tie(
 
     The whole model's class decides by the whole's flag, some of them by either flag. transformers 5 writes both, the
     text's without meaning; older configs, whose class did not read the whole's flag, often have the text's alone.
-    Where the whole says nothing and no transformers 5 wrote the file, the text's flag decides as it did then.
+    Where the whole says nothing, its class assumes a tie and no transformers 5 wrote the file, the text's flag decides
+    as it did then: such a class unties again where a checkpoint holds two matrices.
     """
     outside = next((where[FLAG] for where in (holder, config) if isinstance(where.get(FLAG), bool)), None)
     inside = inner.get(FLAG)
@@ -166,10 +167,9 @@ def tie(
         return None
     classes = [class_of(str(where.get("model_type"))) for where in (holder, config)]
     known = next((found for found in classes if found is not None and found.ties), None)
-    if known is None or known.ties is None or (outside is None and not by_transformers_5(config)):
+    by_default = known is not None and known.ties is not None and known.ties[0] == "1" and outside is None
+    if known is None or known.ties is None or (by_default and not by_transformers_5(config)):
         found = outside if inside is None else inside
-        if known is not None and inside is None and outside is None:
-            found = False if known.ties is not None and known.ties[0] == "0" else found
     else:
         column = [None, True, False]
         found = known.ties[3 * column.index(outside) + column.index(inside)] == "1"
