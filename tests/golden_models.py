@@ -44,9 +44,13 @@ DECODED_OTHERWISE = {
 }
 
 
+#: whose first block begins with the norm of the embedding, so that its input is none of the witness's stages
+NORMED_INSIDE = frozenset({"rwkv"})
+
+
 def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:
     """The last three logits through the cache; where transformers' own are not those of its full forward pass (or not
-    there at all: bamba, minimax, recurrent_gemma, xlstm), the latter."""
+    there at all: bamba, minimax, recurrent_gemma, rwkv, xlstm), the latter."""
     through_cache = truth.get("decode_logits" + end)
     if through_cache is None or name in DECODED_OTHERWISE:
         return truth["logits" + end][:, PROMPT:]
@@ -76,10 +80,11 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
         embeds = truth["embeds"]
-        pairs["embeds"] = (
-            whole.embedded,
-            embeds if embeds.ndim == 3 or architecture.streams is None else embeds[:, :, 0],
-        )
+        if name not in NORMED_INSIDE:
+            pairs["embeds"] = (
+                whole.embedded,
+                embeds if embeds.ndim == 3 or architecture.streams is None else embeds[:, :, 0],
+            )
     elif "hidden" in truth and not end:
         inner = [whole.embedded, *whole.hidden[:-1]]
         pairs |= {f"stream {n}": (x, truth["hidden"][n]) for n, x in enumerate(inner)}

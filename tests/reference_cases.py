@@ -214,6 +214,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 15, "n_heads": 3, "kernel": 4},
         "mlstm": {"n_heads": 2, "d_k": 5, "d_v": 7, "gate_softcap": 2.0},
     },
+    "token shift": {
+        "d": 22, "v": 61, "c": 40, "n_layers": 2, "position": "none", "norm": {"kind": "layernorm", "bias": True},
+        "embedding": {"norm": True}, "layers": "n*timemix+channelmix", "timemix": {"d_inner": 15},
+        "channelmix": {"d_ff": 17},
+    },
 }  # fmt: skip
 
 

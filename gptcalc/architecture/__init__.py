@@ -92,6 +92,7 @@ from gptcalc.architecture.rope import (
     Yarn,
     rotated,
 )
+from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Fused, Ggml, Modules, Storage
 from gptcalc.architecture.sublayer import (
     KV,
@@ -123,6 +124,7 @@ __all__ = [
     "BlockIndexer",
     "Bottleneck",
     "Buckets",
+    "ChannelMixing",
     "Choice",
     "ClampAt",
     "CompressedAttention",
@@ -216,6 +218,7 @@ __all__ = [
     "Strict",
     "Sublayer",
     "Temperature",
+    "TimeMixing",
     "TopkSigmoid",
     "TopkSoftmax",
     "Yarn",

@@ -18,14 +18,19 @@ from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import rotated
+from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
 
 #: sublayers whose memory of the past does not grow
-Recurrent: TypeAlias = LinearAttention | Mamba | Mamba2 | ShortConvolution | GatedRecurrence | MatrixLSTM
+Recurrent: TypeAlias = (
+    LinearAttention | Mamba | Mamba2 | ShortConvolution | GatedRecurrence | MatrixLSTM | TimeMixing | ChannelMixing
+)
 
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | Recurrent
 
-Stem: TypeAlias = Literal["attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
+Stem: TypeAlias = Literal[
+    "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "channelmix"
+]  # fmt: skip
 
 
 def stem(mixer: Mixer) -> Stem:
@@ -51,6 +56,10 @@ def stem(mixer: Mixer) -> Stem:
             return "rglru"
         case MatrixLSTM():
             return "mlstm"
+        case TimeMixing():
+            return "timemix"
+        case ChannelMixing():
+            return "channelmix"
         case _:
             assert_never(mixer)
 
@@ -68,7 +77,7 @@ class Part(Strict, frozen=True, kw_only=True):
 
     units: (
         "tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | LinearAttention | Mamba | Mamba2"
-        " | ShortConvolution | GatedRecurrence | MatrixLSTM | Block, ...]"
+        " | ShortConvolution | GatedRecurrence | MatrixLSTM | TimeMixing | ChannelMixing | Block, ...]"
     )
     norm: Norm | None = None
     out_norm: Norm | None = None

@@ -6,6 +6,7 @@ from gptcalc.architecture import (
     ActivationName,
     AltUp,
     Attention,
+    ChannelMixing,
     CompressedAttention,
     ConvolutionalFront,
     Count,
@@ -33,10 +34,11 @@ from gptcalc.architecture import (
     Storage,
     Streams,
     Strict,
+    TimeMixing,
 )
 
 #: what each kind of sublayer is called in a document
-RecurrentName: TypeAlias = Literal["linear", "mamba", "mamba2", "conv", "rglru", "mlstm"]
+RecurrentName: TypeAlias = Literal["linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "channelmix"]
 KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", RecurrentName]
 
 
@@ -70,6 +72,10 @@ def recurrent_kind(name: RecurrentName) -> type[Recurrent]:
             return GatedRecurrence
         case "mlstm":
             return MatrixLSTM
+        case "timemix":
+            return TimeMixing
+        case "channelmix":
+            return ChannelMixing
         case _:
             assert_never(name)
 

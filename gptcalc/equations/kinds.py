@@ -7,6 +7,7 @@ from typing import NamedTuple, assert_never
 from gptcalc.architecture import (
     Architecture,
     Attention,
+    ChannelMixing,
     CompressedAttention,
     Experts,
     GatedRecurrence,
@@ -19,6 +20,7 @@ from gptcalc.architecture import (
     Mlp,
     Rope,
     ShortConvolution,
+    TimeMixing,
 )
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations.language import Index, Lines
@@ -48,11 +50,13 @@ def component(mixer: Mixer) -> str:
     match mixer:
         case Attention() | LatentAttention() | CompressedAttention():
             return "attention"
-        case Mlp():
+        case Mlp() | ChannelMixing():
             return "mlp"
         case Experts():
             return "experts"
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+            return "recurrent"
+        case TimeMixing():
             return "recurrent"
         case _:
             assert_never(mixer)
@@ -107,6 +111,14 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import recurrent
 
             return recurrent.lstm_scope(mixer, d, symbols)
+        case TimeMixing():
+            from gptcalc.equations import rwkv
+
+            return rwkv.time_scope(mixer, d, symbols)
+        case ChannelMixing():
+            from gptcalc.equations import rwkv
+
+            return rwkv.channel_scope(mixer, d, symbols)
         case _ as never:
             assert_never(never)
 
@@ -159,5 +171,13 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
             from gptcalc.equations import recurrent
 
             recurrent.matrix_lstm(lines, mixer)
+        case TimeMixing():
+            from gptcalc.equations import rwkv
+
+            rwkv.time_mixing(lines)
+        case ChannelMixing():
+            from gptcalc.equations import rwkv
+
+            rwkv.channel_mixing(lines)
         case _ as never:
             assert_never(never)

@@ -23,6 +23,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    ChannelMixing,
     CompressedAttention,
     Encoder,
     Experts,
@@ -42,6 +43,7 @@ from gptcalc.architecture import (
     ResidualGate,
     ShortConvolution,
     Streams,
+    TimeMixing,
     stem,
 )
 from gptcalc.errors import InputError
@@ -61,6 +63,7 @@ from gptcalc.reference.mamba import mamba, mamba2
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
 from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
+from gptcalc.reference.rwkv import channel_mixing, time_mixing
 from gptcalc.reference.step import LatentForm, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
@@ -397,6 +400,10 @@ class BlockRun:
                 return gated_recurrence(mixer, self.front(mixer, read, w), w, self.step), w
             case MatrixLSTM():
                 return matrix_lstm(mixer, self.front(mixer, read, w), w, self.step), w
+            case TimeMixing():
+                return time_mixing(mixer, self.front(mixer, read, w), w, self.step), w
+            case ChannelMixing():
+                return channel_mixing(mixer, self.front(mixer, read, w), w, self.step), w
             case Mlp():
                 return mlp(mixer, self.front(mixer, read, w), w, self.step), w
             case Experts():

@@ -18,6 +18,7 @@ from gptcalc.architecture import (
     Attention,
     Best,
     Block,
+    ChannelMixing,
     CompressedAttention,
     Disentangled,
     Embedding,
@@ -39,6 +40,7 @@ from gptcalc.architecture import (
     Rope,
     ShortConvolution,
     SparseMixer,
+    TimeMixing,
     pairs_turned,
 )
 
@@ -215,6 +217,10 @@ class _Shrinking:
                     d_v=self.size("state d_v", mixer.d_v, least=3),
                     chunk=CHUNK,
                 )
+            case TimeMixing():
+                return replace(mixer, d_inner=self.size("time mixing", mixer.d_inner, least=5))
+            case ChannelMixing():
+                return replace(mixer, d_ff=self.size("d_ff", mixer.d_ff, least=5))
             case _:
                 assert_never(mixer)
 

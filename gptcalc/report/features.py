@@ -8,6 +8,7 @@ from typing import assert_never
 from gptcalc.architecture import (
     Architecture,
     Attention,
+    ChannelMixing,
     CompressedAttention,
     Experts,
     GatedRecurrence,
@@ -23,6 +24,7 @@ from gptcalc.architecture import (
     Recurrent,
     ShortConvolution,
     Temperature,
+    TimeMixing,
     rotated,
     sublayers,
 )
@@ -43,6 +45,8 @@ def attention(mixer: Mixer) -> str | None:
             return None
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
             return None
+        case TimeMixing() | ChannelMixing():
+            return None
         case _:
             assert_never(mixer)
 
@@ -62,6 +66,8 @@ def recurrence(mixer: Recurrent) -> str:
             return "rg-lru"
         case MatrixLSTM():
             return "mlstm"
+        case TimeMixing() | ChannelMixing():
+            return "rwkv"
         case _:
             assert_never(mixer)
 

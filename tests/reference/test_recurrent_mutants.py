@@ -80,6 +80,18 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("gates without their cap", "recurrent", "softcapped(step.linear(x, w, name, m.n_heads, True), m.gate_softcap)",
      "step.linear(x, w, name, m.n_heads, True)", "xlstm"),
     ("the largest gate forgotten", "recurrent", '("norm", norm), ("top", top)', '("norm", norm)', "xlstm"),
+    # RWKV
+    ("the token itself instead of the one before", "rwkv", 'x, 1)[:, : x.shape[1]]', 'x, 1)[:, 1:]', "rwkv"),
+    ("shares exchanged", "rwkv", "x * share + before * (1.0 - share)", "before * share + x * (1.0 - share)", "rwkv"),
+    ("no bonus for the newest", "rwkv", "key + bonus, value", "key, value", "rwkv"),
+    ("nothing decays in RWKV", "rwkv", "top - np.exp(decay), key", "top, key", "rwkv"),
+    ("a decay that isn't exponential", "rwkv", "top - np.exp(decay), key", "top - decay, key", "rwkv"),
+    ("the bonus kept", "rwkv", "np.exp(decay), key, value)", "np.exp(decay), key + bonus, value)", "rwkv"),
+    ("RWKV's weights forgotten between steps", "rwkv", '("norm", weight), ("top", top)', '("top", top)', "rwkv"),
+    ("RWKV's exponent forgotten between steps", "rwkv", '("norm", weight), ("top", top)', '("norm", weight)', "rwkv"),
+    ("time mixing not gated", "rwkv", "sigmoid(r) * wkv", "wkv", "rwkv"),
+    ("channel mixing not gated", "rwkv", "return gate * step", "return step", "rwkv"),
+    ("a ReLU that isn't squared", "rwkv", '"relu2"', '"relu"', "rwkv"),
     # the frame
     ("the stream not scaled", "model", "* mixer.stream_scale if", "* 1.0 if", "minimax"),
 ]  # fmt: skip

@@ -86,6 +86,7 @@ FAMILIES = {
     " qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text",
     "qwen_next": "qwen3_next qwen3_5_text qwen3_5_moe_text",
     "recurrent_gemma": "recurrent_gemma",
+    "rwkv": "rwkv",
     "sarvam": "sarvam_moe sarvam_mla",
     "seed": "seed_oss",
     "smollm": "smollm3",

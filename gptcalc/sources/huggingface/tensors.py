@@ -129,7 +129,7 @@ MATRICES = frozenset({
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
     "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
-    "dense", "labels", "position_k", "position_q",
+    "dense", "labels", "position_k", "position_q", "receptance",
 })  # fmt: skip
 
 

@@ -1,0 +1,69 @@
+"""RWKV-4 (Peng et al. 2023): time mixing and channel mixing.
+
+Letters: ẇ channels inside time mixing, f those of channel mixing, ċ those that it reads, ϰ the one token that stays.
+"""
+
+from __future__ import annotations
+
+from gptcalc.architecture import ChannelMixing, TimeMixing
+from gptcalc.equations.conditions import Constant
+from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.symbols import Symbols
+
+
+def time_scope(m: TimeMixing, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of time mixing run over."""
+    inner = symbols.index("d_inner", m.d_inner, "channels", m.section, "tp")
+    return {"i": d, "ẇ": inner, "ϰ": symbols.derived("1", 1, "taps")}
+
+
+def time_mixing(lines: Lines) -> None:
+    """n[t,i] → y[t,i]. S/N is the weighted mean, both in units of e^μ so that nothing overflows."""
+    _before(lines, "i")
+    for name, key in (("r", "receptance"), ("k", "k"), ("v", "v")):
+        _mix(lines, name, key, "i")
+        lines.sum(f"{name}[t,ẇ] = Σ_i {name}_M[t,i]·W_{name}[i,ẇ]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
+    lines.pointwise("r[t,ẇ] = σ(r[t,ẇ])", saved=2)
+    lines.pointwise("ξ[t,ẇ] = k[t,ẇ] + w_U[ẇ]", w_U="bonus")
+    lines.pointwise("ψ[t,ẇ] = {ξ[t,ẇ] if t = 0; max(μ[ẇ], ξ[t,ẇ]) otherwise}")
+    lines.pointwise("o[t,ẇ] = exp(μ[ẇ] − ψ[t,ẇ])·S[ẇ] + exp(ξ[t,ẇ] − ψ[t,ẇ])·v[t,ẇ]")
+    lines.pointwise("o[t,ẇ] = o[t,ẇ]/(exp(μ[ẇ] − ψ[t,ẇ])·N[ẇ] + exp(ξ[t,ẇ] − ψ[t,ẇ]))", saved=2)
+    lines.pointwise("μ[ẇ] = μ[ẇ] − exp(w_D[ẇ])", w_D="decay_rate")
+    lines.pointwise("ψ[t,ẇ] = {k[t,ẇ] if t = 0; max(μ[ẇ], k[t,ẇ]) otherwise}")
+    lines.pointwise("S[ẇ] = exp(μ[ẇ] − ψ[t,ẇ])·S[ẇ] + exp(k[t,ẇ] − ψ[t,ẇ])·v[t,ẇ]")
+    lines.pointwise("N[ẇ] = exp(μ[ẇ] − ψ[t,ẇ])·N[ẇ] + exp(k[t,ẇ] − ψ[t,ẇ])")
+    lines.pointwise("μ[ẇ] = ψ[t,ẇ]")
+    for state in ("S[ẇ]", "N[ẇ]", "μ[ẇ]"):
+        lines.store(f"{state} = {state}", "state", Constant())
+    lines.pointwise("o[t,ẇ] = r[t,ẇ]·o[t,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_ẇ o[t,ẇ]·W_O[ẇ,i]", W_O=Mark("out", "out"))
+
+
+def channel_scope(m: ChannelMixing, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the index letters of channel mixing run over."""
+    inner = symbols.index("d_ff", m.d_ff, "channels", m.section, "tp")
+    read = symbols.derived(d.symbol, d.size, "channels")
+    return {"i": d, "f": inner, "ċ": read, "ϰ": symbols.derived("1", 1, "taps")}
+
+
+def channel_mixing(lines: Lines) -> None:
+    """n[t,i] → y[t,i]."""
+    _before(lines, "ċ")
+    for name, key, to in (("r", "receptance", "i"), ("k", "up", "f")):
+        _mix(lines, name, key, "ċ")
+        lines.sum(f"{name}[t,{to}] = Σ_ċ {name}_M[t,ċ]·W_{name}[ċ,{to}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
+    lines.pointwise("k[t,f] = relu(k[t,f])²", saved=2)
+    lines.sum("y[t,i] = Σ_f k[t,f]·W_v[f,i]", saved=2, W_v="down")
+    lines.pointwise("y[t,i] = σ(r[t,i])·y[t,i]", saved=2)
+
+
+def _before(lines: Lines, i: str) -> None:
+    """n_P: what the token before read; zeros before the first."""
+    lines.pointwise(f"n_P[t,{i}] = {{n[t − 1,{i}] if t > 0; 0 otherwise}}")
+    lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "convolution", Constant())
+
+
+def _mix(lines: Lines, name: str, key: str, i: str) -> None:
+    """The input and the one before, in learned shares."""
+    text = f"{name}_M[t,{i}] = n_P[t,{i}] + m_{name}[{i}]·(n[t,{i}] − n_P[t,{i}])"
+    lines.pointwise(text, saved=2, **{f"m_{name}": f"{key}_mix"})  # type: ignore[arg-type]
