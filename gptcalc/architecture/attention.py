@@ -181,7 +181,13 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     def _check_differential(self) -> None:
         if self.n_kv_heads % 2:
             raise InputError(f"{self.section}.differential: n_kv_heads = {self.n_kv_heads} has no halves")
-        others = {"gate": self.gate is not None, "out_norm": self.out_norm is not None, "sinks": self.scores.sinks}
+        others = {
+            "gate": self.gate is not None,
+            "out_norm": self.out_norm is not None,
+            "sinks": self.scores.sinks,
+            "cca": self.cca is not None,
+            "dynamic_mask": self.dynamic_mask is not None,
+        }
         self._refuse("differential", {**others, **self._of_positions()})
 
     def _check_convolved(self) -> None:
@@ -236,6 +242,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
                 raise InputError(f"{self.section}.disentangled: every head must have keys of its own (n_kv_heads)")
             if not self.scores.disentangled.c2p and not self.scores.disentangled.p2c:
                 raise InputError(f"{self.section}.disentangled: neither c2p nor p2c would leave no positions")
+            past = {"window": self.window is not None, "chunk": self.chunk is not None}
+            self._refuse("disentangled", past if self.causal else {})
         others = {
             "relative": self.scores.relative is not None,
             "index": self.index is not None,

@@ -1,6 +1,6 @@
 """Compressed convolutional attention (arXiv:2510.04476): queries and keys through convolutions, values with a delay.
 
-ȟ counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ν the channels of
+ȟ counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ṽ the channels of
 one half of all values.
 """
 
@@ -24,8 +24,8 @@ def scope(a: Attention, cca: ConvolvedHeads, letters: dict[str, Index], symbols:
         "ǩ": symbols.index("head_kernel", cca.head_kernel, "taps", name),
         "ϰ": symbols.derived(str(cca.kernel - 1), cca.kernel - 1, "taps"),
         "ṫ": symbols.derived(str(cca.head_kernel - 1), cca.head_kernel - 1, "taps"),
-        "ς": symbols.derived("1", 1, "taps"),
-        "ν": symbols.derived(f"{a.n_kv_heads}·{letters['w'].symbol}/2", half, "channels", "tp"),
+        "ŝ": symbols.derived("1", 1, "taps"),
+        "ṽ": symbols.derived(f"{a.n_kv_heads}·{letters['w'].symbol}/2", half, "channels", "tp"),
     }
 
 
@@ -68,8 +68,8 @@ def _values(lines: Lines, a: Attention, kv: str) -> None:
     """v: the first half of all channels of this token, the second of the one before."""
     half = a.n_kv_heads * a.d_v // 2
     value, channel = (f"[t,{kv},w]", f"{a.d_v}·{kv} + w") if kv else ("[t,w]", "w")
-    lines.sum("v_N[t,ν] = Σ_i n[t,i]·W_VN[i,ν]", saved=2, W_VN=Mark("v", "values"))
-    lines.sum("v_B[t,ν] = Σ_i n[t,i]·W_VB[i,ν]", saved=2, W_VB=Mark("v_before", "values"))
-    lines.store("R_v[ς,ν] = v_B[S − 1 + ς,ν]", "convolution", Constant())
+    lines.sum("v_N[t,ṽ] = Σ_i n[t,i]·W_VN[i,ṽ]", saved=2, W_VN=Mark("v", "values"))
+    lines.sum("v_B[t,ṽ] = Σ_i n[t,i]·W_VB[i,ṽ]", saved=2, W_VB=Mark("v_before", "values"))
+    lines.store("R_v[ŝ,ṽ] = v_B[S − 1 + ŝ,ṽ]", "convolution", Constant())
     delayed = f"v_B[t − 1,{channel} − {half}]"
     lines.pointwise(f"v{value} = {{v_N[t,{channel}] if {channel} < {half}; {delayed} if t > 0; 0 otherwise}}", saved=2)

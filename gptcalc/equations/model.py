@@ -369,7 +369,7 @@ class _Parts:
         if residual.low_rank is not None:
             scope["ϖ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if mixer.norm_gate is not None:
-            scope["ṙ"] = self.model.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
+            scope["ṅ"] = self.model.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")

@@ -54,9 +54,9 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
 
 def _gate(lines: Lines) -> None:
     """What was normed, times its gate."""
-    lines.sum("ℓ_N[t,ṙ] = Σ_i n[t,i]·A_N[i,ṙ]", saved=2, A_N="norm.gate_a")
-    lines.pointwise("ℓ_N[t,ṙ] = silu(ℓ_N[t,ṙ])", saved=2)
-    lines.sum("G_N[t,i] = Σ_ṙ ℓ_N[t,ṙ]·B_N[ṙ,i]", saved=2, B_N="norm.gate_b")
+    lines.sum("ℓ_N[t,ṅ] = Σ_i n[t,i]·A_N[i,ṅ]", saved=2, A_N="norm.gate_a")
+    lines.pointwise("ℓ_N[t,ṅ] = silu(ℓ_N[t,ṅ])", saved=2)
+    lines.sum("G_N[t,i] = Σ_ṅ ℓ_N[t,ṅ]·B_N[ṅ,i]", saved=2, B_N="norm.gate_b")
     lines.pointwise("n[t,i] = σ(G_N[t,i])·n[t,i]", saved=2)
 
 

@@ -67,7 +67,8 @@ def disentangled(lines: Lines, a: Attention, p: Disentangled) -> None:
             W_QD=key,
             b_QD=f"{key}.bias",
         )
-        lines.sum("y_D[t,δ,h] = Σ_a k[t,h,a]·Q_D[δ,h,a]")
+        keys = "K" if a.causal else "k"  # of all that is looked back on
+        lines.sum(f"y_D[s,δ,h] = Σ_a {keys}[s,h,a]·Q_D[δ,h,a]")
         met.append("y_D[s,δ,h]")
     lines.pointwise(f"b_D[t,s,h] = {' + '.join(met)}, δ = {_place(p)}", pairs)
 

@@ -1,0 +1,117 @@
+"""What has a name has it alone: no symbol is two weights of a sublayer, no index letter runs over two ranges in one.
+
+A letter taken twice gives a weight another's shape: a wrong count. So options that meet in no published model are
+put together here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from gptcalc.architecture import Architecture, Mixer, sublayers
+from gptcalc.document import build
+from gptcalc.equations import Index, equations, kinds
+from gptcalc.errors import InputError
+from gptcalc.sources import load
+from gptcalc.sources.preset import names
+from tests.equations.test_lines import held, held_in_a_step
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
+
+#: options of attention, each alone; a pair of them is refused, or its lines are true
+ATTENTION: dict[str, dict[str, Any]] = {
+    "relative": {"relative": {"d": 3, "extent": 5}},
+    "buckets": {"buckets": {"n": 8, "max_distance": 9}},
+    "disentangled": {"disentangled": {"span": 5}, "n_kv_heads": 6},
+    "cca": {"cca": {"kernel": 3, "head_kernel": 2}},
+    "kv_conv": {"kv_conv": 3},
+    "dynamic_mask": {"dynamic_mask": {"top_k": 4}},
+    "index": {"index": {"d": 5, "block": 2, "top_k": 3, "local": 2}},
+    "experts": {"experts": {"n_experts": 3, "top_k": 2}},
+    "differential": {"differential": {}},
+    "laurel": {"laurel": {"rank": 7}},
+    "out_conv": {"out_conv": 4},
+    "norm_gate": {"norm_gate": {"rank": 5}},
+    "q_rank": {"q_rank": 11},
+    "gate": {"gate": "full"},
+    "qk_norm": {"qk_norm": "head"},
+    "out_norm": {"out_norm": {}},
+}
+
+#: what any kind of sublayer may have
+ANY: dict[str, dict[str, Any]] = {name: ATTENTION[name] for name in ("laurel", "out_conv", "norm_gate")}
+
+
+def models() -> Iterator[Architecture]:
+    for name, document in {**DOCUMENTS, **ENCODERS}.items():
+        yield build({"name": name, **document})
+    for name in names():
+        yield load(name).architecture
+
+
+def test_a_symbol_is_one_weight_and_a_letter_has_one_range() -> None:
+    for model in models():
+        for stage in equations(model).stages:
+            keys: dict[tuple[str, str], str] = {}
+            ranges: dict[tuple[str, str], Index] = {}
+            for line in stage.lines:
+                for symbol, weight in line.weights.items():
+                    if any(reference.name == symbol for reference in line.statement.references):
+                        first = keys.setdefault((line.part, symbol), weight.key)
+                        assert first == weight.key, f"{model.name}, {stage.name}: {symbol} in {line.text}"
+                for letter, index in line.ranges().items():
+                    assert ranges.setdefault((line.part, letter), index) == index, f"{model.name}: {letter}"
+
+
+class Once(dict[str, Index]):
+    """The letters of a sublayer, of which none may be given a second meaning."""
+
+    def __setitem__(self, letter: str, index: Index) -> None:
+        assert self.get(letter, index) == index, f"{letter}: {self[letter].symbol} and {index.symbol}"
+        super().__setitem__(letter, index)
+
+    def __ior__(self, others: Any) -> Once:  # type: ignore[override,misc]
+        for letter, index in others.items():
+            self[letter] = index
+        return self
+
+
+@pytest.mark.parametrize("option", ANY)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_any_sublayer_may_have_has_letters_of_its_own(
+    name: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Residuals and gates of norms, in every kind of sublayer."""
+    letters = kinds.scope
+
+    def once(mixer: Mixer, of: kinds.Around) -> dict[str, Index]:
+        return Once(letters(mixer, of))
+
+    monkeypatch.setattr(kinds, "scope", once)
+    document = {"name": f"{name} with {option}", **DOCUMENTS[name]}
+    for section in sorted({m.section for block, _ in architecture(name).groups() for m in sublayers(block)}):
+        own = document.get(section, {})
+        given = {"activation": own} if isinstance(own, str) else own
+        changed = {**document, section: {**given, **ANY[option]}}
+        try:
+            build(changed)
+        except InputError:
+            continue
+        document = changed
+    model = build(document)
+    held(model)
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations(ATTENTION, 2)))
+def test_two_options_are_refused_together_or_their_lines_are_true(one: str, other: str) -> None:
+    base = {"d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 1}
+    document = {"name": f"{one}, {other}", **base, "position": "none", "attn": {**ATTENTION[one], **ATTENTION[other]}}
+    try:
+        model = build(document)
+    except InputError:
+        return
+    held(model)
+    held_in_a_step(model)
