@@ -12,8 +12,9 @@ from typing import Any
 from gptcalc.architecture import Attention, BlockIndexer, Differential, DynamicMask, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
+from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
+from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
 

@@ -23,19 +23,11 @@ from gptcalc.architecture import (
 )
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative
+from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
-from gptcalc.equations.norms import (
-    FIRST_SUM,
-    NEXT_SUM,
-    OF_OUTPUT,
-    convolution_scope,
-    drop,
-    enter,
-    leave,
-    norm_line,
-    summed,
-)
+from gptcalc.equations.norms import norm_line
 from gptcalc.equations.stages import Equations, Layer, Stage
+from gptcalc.equations.sublayer import FIRST_SUM, NEXT_SUM, drop, enter, leave, summed
 from gptcalc.equations.symbols import Symbols
 
 

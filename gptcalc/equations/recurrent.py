@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.equations.conditions import Constant
+from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, number, plus
-from gptcalc.equations.norms import OF_KEYS, convolution_scope, convolve, norm_line
+from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
 

@@ -79,10 +79,10 @@ FIGURES: dict[str, tuple[Callable[[], int], int]] = {
 
 #: the error, the module, what is written, what the mutant writes, and a figure that must notice
 MUTANTS: list[tuple[str, str, str, str, str]] = [
-    ("the mask of a residual forgotten", "equations.norms", "keep(t,i)\", saved=1", "keep(t,i)\"", "closed form"),
+    ("the mask of a residual forgotten", "equations.sublayer", "keep(t,i)\", saved=1", "keep(t,i)\"", "closed form"),
     ("the mask of scores in 16 bits", "equations.attention", "keep({here})\", pairs, saved=1",
      "keep({here})\", pairs, saved=2", "closed form"),
-    ("a product's input not kept", "equations.norms", "\"i\", \"norm\", saved=2", "\"i\", \"norm\"", "closed form"),
+    ("a product's input not kept", "equations.sublayer", "\"i\", \"norm\", saved=2", "\"i\", \"norm\"", "closed form"),
     ("scores as many as the mask allows", "saved", "roles.isdisjoint(OWN_PAST):\n            n *= self.context",
      "roles.isdisjoint(OWN_PAST):\n            n *= (self.context + 1) // 2", "closed form"),
     ("replicated tensors divided", "saved", "if work.sequence_parallel and not held.is_split",

@@ -277,7 +277,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "for stage in model.stages)\n    total",
         "deepseek-v3 total",
     ),
-    ("no norm behind", "equations.norms", 'at in ("output", "sandwich")', 'at in ("output",)', "gemma-2-9b total"),
+    ("no norm behind", "equations.sublayer", 'at in ("output", "sandwich")', 'at in ("output",)', "gemma-2-9b total"),
     (
         "a norm of its own for each parallel unit",
         "equations.model",
@@ -308,7 +308,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "no learned residual",
-        "equations.norms",
+        "equations.sublayer",
         "if residual.low_rank is not None",
         "if False",
         "gemma-3n-e2b total",
@@ -329,7 +329,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "no state of convolutions",
-        "equations.norms",
+        "equations.convolution",
         'lines.store(f"R_{name}',
         'None and lines.store(f"R_{name}',
         "inkling-975b-a41b cache at 1024",
@@ -343,7 +343,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "convolutions for nothing",
-        "equations.norms",
+        "equations.convolution",
         'lines.sum(text, component="" if alone',
         'lines.pointwise(text, component="" if alone',
         "inkling-975b-a41b decode at 1025",
@@ -389,7 +389,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "residuals without offsets",
-        "equations.norms",
+        "equations.sublayer",
         '"b_x": "residual.stream.bias"',
         '"b_z": "residual.stream.bias"',
         "zaya1-8b total",

@@ -80,7 +80,7 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      "ix(states)", "kimi-linear-48b-a3b total"),
     ("the rate not counted", "linear", '{"b_φ": "dt_bias", "A_log": "A_log"}', '{"b_φ": "dt_bias"}',
      "kimi-linear-48b-a3b total"),
-    ("convolutions over K kept", "norms", "kernel - 1", "kernel", "mamba-130m cache"),
+    ("convolutions over K kept", "convolution", "kernel - 1", "kernel", "mamba-130m cache"),
     ("no state kept per channel", "mamba", "S[{ix(channels, 'ȧ')}]", "S[{channels}]", "mamba-130m cache"),
     ("Mamba's skip not counted", "mamba", 'D[{channels}]·u[t,{channels}]", saved=2, D="D")',
      'D[{channels}]·u[t,{channels}]", saved=2)', "mamba-130m total"),

@@ -20,11 +20,12 @@ from gptcalc.architecture import (
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.mlp import combined
-from gptcalc.reference.model import Model, mixed
+from gptcalc.reference.model import Model
 from gptcalc.reference.norms import normed
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore
+from gptcalc.reference.sublayer import mixed
 from tests.reference_cases import DOCUMENTS, architecture
 
 TOKENS = [3, 41, 59, 26, 5, 35, 8, 9, 7, 2, 38, 46]

@@ -1,0 +1,105 @@
+"""How a sublayer's input is taken from the residual stream, and its output added to it."""
+
+from __future__ import annotations
+
+from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate, Sublayer
+from gptcalc.equations.convolution import OF_OUTPUT, convolve
+from gptcalc.equations.language import Lines, Mark, number, signed
+from gptcalc.equations.norms import norm_line
+
+
+def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
+    """n: what the sublayer reads, the residual stream x, normed where the norm stands in front.
+
+    `given`: a norm shared with parallel units has made n already.
+    """
+    if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
+        norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
+        if sublayer.norm_gate is not None:
+            _gate(lines.under("norm"))
+    elif not given:
+        lines.pointwise("n[t,i] = x[t,i]")
+
+
+def _gate(lines: Lines) -> None:
+    """What was normed, times its gate."""
+    lines.sum("ℓ_N[t,ṅ] = Σ_i n[t,i]·A_N[i,ṅ]", saved=2, A_N="norm.gate_a")
+    lines.pointwise("ℓ_N[t,ṅ] = silu(ℓ_N[t,ṅ])", saved=2)
+    lines.sum("G_N[t,i] = Σ_ṅ ℓ_N[t,ṅ]·B_N[ṅ,i]", saved=2, B_N="norm.gate_b")
+    lines.pointwise("n[t,i] = σ(G_N[t,i])·n[t,i]", saved=2)
+
+
+def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False) -> None:
+    """x: the residual stream after the sublayer's output y, normed where the norm stands behind.
+
+    In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
+    """
+    norm, at = sublayer.norm_behind, sublayer.norm_at
+    if sublayer.residual.conv is not None:
+        lines.pointwise("y′[t,i] = y[t,i]", saved=2)
+        convolve(lines, "y", "i", "conv", sublayer.residual.conv, OF_OUTPUT)
+    if dropout:
+        drop(lines, "y[t,i]")
+    if norm is not None and at in ("output", "sandwich"):
+        norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
+    residual = sublayer.residual
+    scale = "" if residual.scale == 1.0 else f"{signed(residual.scale)}·"
+    if residual.gate is not None:
+        _mix(lines.under("other"), residual.gate, scale)
+        return
+    if residual.factors is not None:
+        _multiplied(lines.under("other"), residual.factors, at, sublayer.stream_scale, scale)
+        return
+    y = f"{scale}y[t,i]"
+    if target == "x" and averaged and residual.low_rank is None:
+        lines.pointwise(NEXT_SUM)
+    text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
+    if at == "stream":
+        stream = "" if sublayer.stream_scale == 1.0 else f"{signed(sublayer.stream_scale)}·"
+        text = f"x[t,i] = {stream}n[t,i] + {y}"
+    if residual.low_rank is not None:
+        _low_rank(lines.under("other"), residual.low_rank)
+        text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
+    lines.pointwise(text, saved=2 if target == "x" else 0)
+    if norm is not None and at == "post":
+        norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
+
+
+#: N counts the summands of the stream where all of them weigh the same
+FIRST_SUM, NEXT_SUM = "N[] = 1", "N[] = N[] + 1"
+
+
+def summed(y: str, averaged: bool) -> str:
+    """The stream with one more summand."""
+    return f"x[t,i] = √(1 − 1/N[])·x[t,i] + √(1/N[])·{y}" if averaged else f"x[t,i] = x[t,i] + {y}"
+
+
+def drop(lines: Lines, what: str) -> None:
+    """Dropout: the mask is kept, one byte an element."""
+    lines.pointwise("μ_x[t,i] = keep(t,i)", saved=1)
+    lines.pointwise(f"{what} = dropout({what}, μ_x[t,i])")
+
+
+def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
+    """The stream and the output, mixed with weights whose squares sum to 1."""
+    lines.pointwise(f"β_x[i] = σ(w_x[i]/{number(gate.temperature)})", w_x="residual_gate")
+    lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {number(gate.eps)})")
+    lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
+
+
+def _multiplied(lines: Lines, f: ResidualFactors, at: str, stream_scale: float, scale: str) -> None:
+    """The stream and the output, moved and multiplied channel by channel."""
+    stream = "x[t,i]" if at != "stream" else f"{signed(stream_scale)}·n[t,i]"
+    x, y = (f"({stream} + b_x[i])", f"({scale}y[t,i] + b_y[i])") if f.bias else (stream, f"{scale}y[t,i]")
+    x = f"f_x[i]·{x}" if f.stream else x
+    y = {"none": y, "channel": f"f_y[i]·{y}", "tanh": f"tanh(f_y[])·{y}"}[f.output]
+    keys = {"f_x": "residual.stream", "f_y": "residual.output", "b_x": "residual.stream.bias",
+            "b_y": "residual.output.bias"}  # fmt: skip
+    lines.pointwise(f"x[t,i] = {x} + {y}", saved=2, **keys)  # type: ignore[arg-type]
+
+
+def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
+    """l: what the sublayer read, through a bottleneck and normed."""
+    lines.sum("ℓ[t,ϖ] = Σ_i n[t,i]·A_L[i,ϖ]", saved=2, A_L=Mark("laurel.left", "low rank"))
+    lines.sum("y_L[t,i] = Σ_ϖ ℓ[t,ϖ]·B_L[ϖ,i]", saved=2, B_L=Mark("laurel.right", "low rank"))
+    norm_line(lines, residual.norm, "y_L[t,i]", "y_L[t,i]", "i", "laurel.norm", name="_L")

@@ -1,0 +1,176 @@
+"""One block: its sublayers, each with its norms and its way back into the residual stream."""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from gptcalc.architecture import (
+    Attention,
+    Block,
+    ChannelMixing,
+    CompressedAttention,
+    Experts,
+    GatedRecurrence,
+    LatentAttention,
+    LinearAttention,
+    Mamba,
+    Mamba2,
+    MatrixLSTM,
+    Mixer,
+    Mlp,
+    Part,
+    Prefixes,
+    ShortConvolution,
+    Streams,
+    TimeMixing,
+    stem,
+)
+from gptcalc.errors import InputError
+from gptcalc.reference.activations import activate, sigmoid
+from gptcalc.reference.attention import attention
+from gptcalc.reference.compressed import compressed_attention
+from gptcalc.reference.convolution import convolved
+from gptcalc.reference.experts import experts
+from gptcalc.reference.hyper import Connection
+from gptcalc.reference.latent import latent_attention
+from gptcalc.reference.linear import linear_attention
+from gptcalc.reference.mamba import mamba, mamba2
+from gptcalc.reference.mlp import mlp
+from gptcalc.reference.norms import normed
+from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
+from gptcalc.reference.rwkv import channel_mixing, time_mixing
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.sublayer import low_rank, mixed, multiplied
+from gptcalc.reference.tally import Array
+
+
+class BlockRun:
+    """One block on one step; hands out its sublayers' prefixes (attn, mlp, attn2, …) in order of execution."""
+
+    def __init__(self, w: Weights, step: Step, streams: Streams | None = None) -> None:
+        self.w = w
+        self.step = step
+        self.streams = streams
+        self.prefixes = Prefixes()
+
+    def named(self, name: str) -> Weights:
+        return self.w.at(str(self.prefixes.next(name)))
+
+    def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
+        """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""
+        for part in block.parts:
+            if self.streams is not None:
+                x = self.streamed(part, self.streams, x)
+                continue
+            x = self.part(part, x, normed_input)
+            normed_input = None
+        return x
+
+    def streamed(self, part: Part, s: Streams, x: Array) -> Array:
+        """Several streams (B, T, n, d) after a part: a sublayer that reads one joined stream."""
+        (mixer,) = part.units
+        assert not isinstance(mixer, Block)
+        connection = Connection(s, x, self.named("streams"), self.step)
+        y, _ = self.branch(mixer, connection.joined, connection.joined)
+        return connection.after(y)
+
+    def part(self, part: Part, x: Array, normed_input: Array | None = None) -> Array:
+        """x (B, T, d) plus what the part's units make of it."""
+        w = self.named("parallel") if part.norm or part.out_norm else self.w
+        read = x if normed_input is None else normed_input
+        if part.norm is not None:
+            read = normed(read, part.norm, w.at("norm"))
+        if len(part.units) == 1 and not isinstance(part.units[0], Block):
+            return self.sublayer(part.units[0], x, read)
+        sum_of_units: Array | None = None
+        for unit in part.units:
+            if isinstance(unit, Block):
+                y = self.block(unit, x, None if read is x else read) - x
+            else:
+                if unit.norm_at == "post":
+                    raise InputError(f"{unit.section}: norm_at post needs a residual of its own, not a parallel one")
+                y, _ = self.branch(unit, x, read)
+            sum_of_units = y if sum_of_units is None else sum_of_units + y
+        assert sum_of_units is not None
+        if part.scale != 1.0:
+            sum_of_units = sum_of_units * part.scale
+        if part.out_norm is not None:
+            sum_of_units = normed(sum_of_units, part.out_norm, w.at("out_norm"))
+        self.step.tally.added(f"{self.w.prefix}residual", x, sum_of_units)
+        return self.step.joined(x, sum_of_units)
+
+    def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
+        """The stream after a sublayer with a residual of its own."""
+        y, w = self.branch(mixer, x, read)
+        self.step.tally.added(f"{self.step.place}residual", x, y)
+        if mixer.residual.gate is not None:
+            return mixed(mixer.residual.gate, x, y, w)
+        if mixer.residual.factors is not None:
+            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
+            return multiplied(mixer.residual.factors, stream, y, w.at("residual"))
+        if mixer.residual.low_rank is not None:
+            n = self.front(mixer, read, w)
+            x = (x + y + n + low_rank(mixer.residual.low_rank, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
+        else:
+            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
+            x = self.step.joined(stream, y)
+        return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
+
+    def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
+        """What a sublayer adds to the stream x, given what it reads, and its weights."""
+        y, w = self.mix(mixer, read, x)
+        if mixer.residual.conv is not None:
+            y = convolved(y, "conv", mixer.residual.conv, w, self.step)
+        if mixer.norm_behind is not None and mixer.norm_at != "post":
+            y = normed(y, mixer.norm_behind, w.at("post_norm"))
+        return y if mixer.residual.scale == 1.0 else y * mixer.residual.scale, w
+
+    def mix(self, mixer: Mixer, read: Array, stream: Array) -> tuple[Array, Weights]:
+        """The sublayer's function after the norm in front, and its weights."""
+        w = self.step_into(mixer)
+        match mixer:
+            case Attention():
+                return attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case LatentAttention():
+                return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case CompressedAttention():
+                return compressed_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case LinearAttention():
+                return linear_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mamba():
+                return mamba(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mamba2():
+                return mamba2(mixer, self.front(mixer, read, w), w, self.step), w
+            case ShortConvolution():
+                return short_convolution(mixer, self.front(mixer, read, w), w, self.step), w
+            case GatedRecurrence():
+                return gated_recurrence(mixer, self.front(mixer, read, w), w, self.step), w
+            case MatrixLSTM():
+                return matrix_lstm(mixer, self.front(mixer, read, w), w, self.step), w
+            case TimeMixing():
+                return time_mixing(mixer, self.front(mixer, read, w), w, self.step), w
+            case ChannelMixing():
+                return channel_mixing(mixer, self.front(mixer, read, w), w, self.step), w
+            case Mlp():
+                return mlp(mixer, self.front(mixer, read, w), w, self.step), w
+            case Experts():
+                return experts(mixer, self.front(mixer, read, w), stream, w, self.step), w
+            case _:
+                assert_never(mixer)
+
+    def step_into(self, mixer: Mixer) -> Weights:
+        """The weights of the next sublayer, whose name the step takes note of."""
+        w = self.named(stem(mixer))
+        self.step.place = w.prefix
+        return self.step.weights.at("shared").at(mixer.section) if mixer.tied else w
+
+    def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
+        if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
+            return read
+        n = normed(read, mixer.norm, w.at("norm"))
+        if mixer.norm_gate is None:
+            return n
+        inner = activate("silu", self.step.linear(n, w, "norm.gate_a", mixer.norm_gate.rank))
+        return n * sigmoid(self.step.linear(inner, w, "norm.gate_b", n.shape[-1]))

@@ -1,0 +1,38 @@
+"""How a sublayer's output joins the residual stream, where more is done than added."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate
+from gptcalc.reference.activations import sigmoid
+from gptcalc.reference.norms import normed
+from gptcalc.reference.step import Step
+from gptcalc.reference.store import Weights
+from gptcalc.reference.tally import Array
+
+
+def multiplied(f: ResidualFactors, x: Array, y: Array, w: Weights) -> Array:
+    """The stream x and a sublayer's output y, each moved and multiplied by what is learned, then added."""
+    d = x.shape[-1]
+    if f.bias:
+        x, y = x + w("stream.bias", d), y + w("output.bias", d)
+    if f.stream:
+        x = x * w("stream", d)
+    if f.output != "none":
+        y = y * (w("output", d) if f.output == "channel" else np.tanh(w("output", 1)))
+    return x + y
+
+
+def mixed(gate: ResidualGate, x: Array, y: Array, w: Weights) -> Array:
+    """The stream x and a sublayer's output y, channel by channel, in shares whose squares sum to 1."""
+    share = sigmoid(w("residual_gate", x.shape[-1]) * (1 / gate.temperature))
+    rest: Array = np.sqrt(np.maximum((1.0 - share) * (1.0 + share), gate.eps))
+    both: Array = x * rest + y * share
+    return both
+
+
+def low_rank(residual: LowRankResidual, n: Array, w: Weights, step: Step) -> Array:
+    """What a sublayer reads (B, T, d), through a bottleneck and normed."""
+    narrow = step.linear(n, w, "left", residual.rank)
+    return normed(step.linear(narrow, w, "right", n.shape[-1]), residual.norm, w.at("norm"))
