@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from gptcalc.architecture import (
-    ACTIVATIONS,
     MTP,
     Architecture,
     Attention,
     Block,
-    CompressedAttention,
     Dense,
     Dropout,
     Embedding,
@@ -28,19 +25,16 @@ from gptcalc.architecture import (
     Part,
     Pooler,
     Proportional,
-    Recurrent,
     Repeat,
-    Rope,
-    Sublayer,
     pairs_turned,
     sublayers,
 )
 from gptcalc.document import expression
+from gptcalc.document.around import Around
 from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
 from gptcalc.document.decoding import typed
 from gptcalc.document.fields import complete
 from gptcalc.document.keys import (
-    ALL_BIASES,
     KINDS,
     DenseKeys,
     Document,
@@ -49,12 +43,8 @@ from gptcalc.document.keys import (
     MTPKeys,
     NormKeys,
     PoolerKeys,
-    RecurrentName,
-    recurrent_kind,
 )
 from gptcalc.errors import InputError, did_you_mean, printable
-
-Kind = TypeVar("Kind", bound=Sublayer)
 
 
 class Builder:
@@ -72,6 +62,7 @@ class Builder:
         self.doc: Document = typed(complete(keys, kind, self.norm, ""), kind, "")
         self.others = set(others)
         self.sections = sections
+        self.around = Around(self.doc, self.norm, sections)
         self.resolved: dict[str, Mixer] = {}
         self.blocks: dict[expression.BlockNames, Block] = {}
         self.seen: set[str] = set()
@@ -177,7 +168,7 @@ class Builder:
         return Head(
             tying=doc.tying,
             norm=self.chosen_norm(doc.final_norm),
-            bias="head" in self.biases(),
+            bias="head" in self.around.biases(),
             scale=doc.logit_scale,
             softcap=doc.softcap,
             width=width,
@@ -226,12 +217,6 @@ class Builder:
                 raise InputError(f"{key}: the layers have no attn sublayer that reads it")
         if doc.d_ff is not None and not kinds & {Mlp, Experts}:
             raise InputError("d_ff: the layers have no mlp or moe that reads it")
-
-    def biases(self) -> tuple[str, ...]:
-        chosen = self.doc.bias
-        if isinstance(chosen, str):
-            return {"none": (), "all": ALL_BIASES, "qkv": ("qkv",)}[chosen]
-        return tuple(chosen)
 
     # layers
 
@@ -305,22 +290,35 @@ class Builder:
     # sections
 
     def resolve(self, name: str) -> Mixer:
-        kind, keys = self.keys_of(name, ())
+        """The sublayer that a section stands for. What fills a kind's defaults in is loaded when a model has it."""
+        of, (kind, keys) = self.around, self.keys_of(name, ())
         match kind:
-            case "attn":
-                return self.attention(name, {"causal": self.doc.causal, **keys})
-            case "cross":
-                return self.attention(name, {"causal": False, "source": True, "position": "none", **keys})
+            case "attn" | "cross":
+                from gptcalc.document import attention
+
+                crossed = {"causal": False, "source": True, "position": "none"}
+                own = {"causal": of.doc.causal} if kind == "attn" else crossed
+                return attention.attention(of, name, {**own, **keys})
             case "mla":
-                return self.latent(name, keys)
+                from gptcalc.document import latent
+
+                return latent.latent(of, name, keys)
             case "csa":
-                return self.compressed(name, keys)
+                from gptcalc.document import compressed
+
+                return compressed.compressed(of, name, keys)
             case "mlp":
-                return self.feed_forward(name, keys)
+                from gptcalc.document import mlp
+
+                return mlp.mlp(of, name, keys)
             case "moe":
-                return self.experts(name, keys)
+                from gptcalc.document import experts
+
+                return experts.experts(of, name, keys)
             case _:
-                return self.recurrent(name, kind, keys)
+                from gptcalc.document import recurrent
+
+                return recurrent.recurrent(of, name, kind, keys)
 
     def keys_of(self, name: str, chain: tuple[str, ...]) -> tuple[KindName, dict[str, Any]]:
         """A section's kind and its own keys laid over those of the section it is like."""
@@ -343,125 +341,6 @@ class Builder:
         kind, keys = self.keys_of(base, (*chain, name))
         return kind, {**keys, **{key: value for key, value in own.items() if key != "like"}}
 
-    def common(self, name: str, keys: dict[str, Any]) -> dict[str, Any]:
-        """Every sublayer's defaults, and written-out forms of shorthands."""
-        norm = keys.pop("norm", None)
-        doc = self.doc
-        out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
-        if norm is not None:
-            out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
-        return out | keys
-
-    def typed(self, keys: dict[str, Any], kind: type[Kind], name: str) -> Kind:
-        mixer: Kind = typed(complete(keys, kind, self.norm, name), kind, name)
-        return mixer
-
-    def attention(self, name: str, keys: dict[str, Any]) -> Attention:
-        doc, top = self.doc, self.biases()
-        keys = self.common(name, keys)
-        n_heads = keys.setdefault("n_heads", doc.n_heads)
-        if n_heads is None:
-            raise InputError(f"{name}: n_heads is missing")
-        keys.setdefault("n_kv_heads", doc.n_kv_heads or n_heads)
-        if keys.setdefault("d_head", doc.d_head) is None:
-            keys["d_head"] = self.equal_share(name, n_heads)
-        keys.setdefault("d_v", doc.d_v or keys["d_head"])
-        sites = {"q": {"qkv", "attn"}, "k": {"qkv", "attn"}, "v": {"qkv", "attn"}, "out": {"attn"}}
-        default = [site for site, also in sites.items() if site in top or also & set(top)]
-        keys["bias"] = _sites(keys.get("bias", default), ("q", "k", "v", "out"), {"qkv": ("q", "k", "v")})
-        self.positions(name, keys, ("rope", "alibi"))
-        if isinstance(keys.get("qk_norm"), str):
-            keys["qk_norm"] = {"over": keys["qk_norm"]}
-        if isinstance(keys.get("qk_norm"), Mapping):
-            keys["qk_norm"] = self.like_model_norm(keys["qk_norm"])
-        return self.typed(keys, Attention, name)
-
-    def positions(self, name: str, keys: dict[str, Any], known: tuple[str, ...]) -> None:
-        """How a sublayer sees positions: as the model does, where it can; a rotation only where it is used."""
-        default = self.doc.position if self.doc.position in known else "none"
-        if keys.setdefault("position", default) == "rope":
-            keys.setdefault("rope", self.doc.rope or Rope())
-            return
-        if self.sections.get(name, {}).get("rope") is not None:
-            raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
-        keys.pop("rope", None)  # that of the section it is like
-
-    def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
-        """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
-        norm = self.norm
-        if keys.get("kind", norm.kind) != norm.kind or keys.get("weight", norm.weight) != norm.weight:
-            return {"eps": norm.eps, "kind": norm.kind, **keys}
-        return {**msgspec.to_builtins(norm), **keys}
-
-    def equal_share(self, name: str, n_heads: Any) -> int:
-        if not isinstance(n_heads, int) or n_heads < 1 or self.doc.d % n_heads:
-            raise InputError(f"{name}: d = {self.doc.d} is not a multiple of n_heads = {n_heads}", "give d_head")
-        return self.doc.d // n_heads
-
-    def latent(self, name: str, keys: dict[str, Any]) -> LatentAttention:
-        keys = self.common(name, keys)
-        if keys.setdefault("n_heads", self.doc.n_heads) is None:
-            raise InputError(f"{name}: n_heads is missing")
-        if self.doc.d_v is not None:
-            keys.setdefault("d_v", self.doc.d_v)
-        self.positions(name, keys, ("rope",))
-        sites = ("q_a", "q_b", "kv_a", "kv_b", "out")
-        keys["bias"] = _sites(keys.get("bias", ()), sites, {})
-        return self.typed(keys, LatentAttention, name)
-
-    def compressed(self, name: str, keys: dict[str, Any]) -> CompressedAttention:
-        keys = self.common(name, keys)
-        if keys.setdefault("n_heads", self.doc.n_heads) is None:
-            raise InputError(f"{name}: n_heads is missing")
-        if self.doc.position == "rope":
-            keys.setdefault("rope", self.doc.rope or Rope())
-        if keys.get("compress") == "none":
-            keys["compress"] = None
-        mixer: CompressedAttention = typed(
-            complete(keys, CompressedAttention, self.norm, name), CompressedAttention, name
-        )
-        return mixer
-
-    def recurrent(self, name: str, kind: RecurrentName, keys: dict[str, Any]) -> Recurrent:
-        keys = self.common(name, keys)
-        if kind == "linear":
-            keys.setdefault("n_k_heads", keys.get("n_heads"))
-        for key, first in (("decay", "over"), ("gate", "function")):
-            if isinstance(keys.get(key), str):
-                keys[key] = {first: keys[key]}
-        for key in ("out_norm", "inner_norm"):
-            if isinstance(keys.get(key), Mapping):
-                keys[key] = self.like_model_norm(keys[key])
-        return self.typed(keys, recurrent_kind(kind), name)
-
-    def feed_forward(self, name: str, keys: dict[str, Any]) -> Mlp:
-        keys = self.common(name, keys)
-        keys.setdefault("activation", self.doc.mlp or "swiglu")
-        gated = _gated(name, keys["activation"])
-        if keys.setdefault("d_ff", self.doc.d_ff) is None:
-            if gated:
-                raise InputError(f"{name}: d_ff is missing (no default where the activation has a gate)")
-            keys["d_ff"] = 4 * self.doc.d
-        default = ("gate", "up", "down") if "mlp" in self.biases() else ()
-        keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ())
-        return self.typed(keys, Mlp, name)
-
-    def experts(self, name: str, keys: dict[str, Any]) -> Experts:
-        keys = self.common(name, keys)
-        keys.setdefault("activation", self.doc.mlp or "swiglu")
-        gated = _gated(name, keys["activation"])
-        if keys.setdefault("d_ff", self.doc.d_ff) is None:
-            raise InputError(f"{name}: d_ff is missing")
-        top = self.biases()
-        default = (("gate", "up", "down") if "experts" in top else ()) + (("router",) if "router" in top else ())
-        keys["bias"] = _mlp_sites(keys.get("bias", default), gated, ("router", "shared"))
-        n_shared, d_shared = keys.get("n_shared", 0), keys.get("d_shared", 0)
-        if d_shared and not n_shared:
-            keys["n_shared"] = 1
-        elif n_shared and not d_shared and isinstance(n_shared, int) and isinstance(keys["d_ff"], int):
-            keys["d_shared"] = n_shared * keys["d_ff"]
-        return self.typed(keys, Experts, name)
-
 
 def _model_norm(keys: Mapping[str, Any]) -> Norm:
     """The norm that all are like of which a document says nothing."""
@@ -481,30 +360,3 @@ def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:
         return replace(unit, norm_at="output")
     raise InputError(f"{unit.section}: norm_at {unit.norm_at!r} does not go with a shared parallel norm",
                      "set parallel_norm: separate")  # fmt: skip
-
-
-def _gated(name: str, activation: Any) -> bool:
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        hint = did_you_mean(str(activation), ACTIVATIONS)
-        raise InputError(f"{name}.activation: unknown activation {printable(str(activation))!r}", hint, "unknown")
-    return ACTIVATIONS[activation].gated
-
-
-def _sites(chosen: Any, all_sites: tuple[str, ...], groups: Mapping[str, tuple[str, ...]]) -> Any:
-    """Bias sites in a fixed order, shorthands (none, all, qkv) written out; anything else is left to the type check."""
-    if chosen == "none":
-        return ()
-    if chosen == "all":
-        return all_sites
-    if isinstance(chosen, str):
-        return groups.get(chosen, (chosen,))
-    if not isinstance(chosen, (list, tuple)):
-        return chosen
-    flat = [site for word in chosen for site in (groups.get(word, (word,)) if isinstance(word, str) else (word,))]
-    known = [site for site in all_sites if site in flat]
-    return (*known, *(site for site in flat if site not in all_sites))
-
-
-def _mlp_sites(chosen: Any, gated: bool, more: tuple[str, ...]) -> Any:
-    sites = _sites(chosen, ("gate", "up", "down", *more), {"mlp": ("gate", "up", "down")})
-    return tuple(s for s in sites if gated or s != "gate") if isinstance(sites, (list, tuple)) else sites

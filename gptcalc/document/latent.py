@@ -1,0 +1,21 @@
+"""A section of latent attention, every default filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.architecture import LatentAttention
+from gptcalc.document.around import Around, sites
+from gptcalc.errors import InputError
+
+
+def latent(of: Around, name: str, keys: dict[str, Any]) -> LatentAttention:
+    keys = of.common(name, keys)
+    if keys.setdefault("n_heads", of.doc.n_heads) is None:
+        raise InputError(f"{name}: n_heads is missing")
+    if of.doc.d_v is not None:
+        keys.setdefault("d_v", of.doc.d_v)
+    of.positions(name, keys, ("rope",))
+    places = ("q_a", "q_b", "kv_a", "kv_b", "out")
+    keys["bias"] = sites(keys.get("bias", ()), places, {})
+    return of.typed(keys, LatentAttention, name)
