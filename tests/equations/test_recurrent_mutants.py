@@ -45,6 +45,11 @@ FIGURES: dict[str, int] = {
     "minimax-text-01 cache": 70 * 64 * 128 * 128 * 4 + 10 * 1024 * 2 * 8 * 128 * 2,
     "xlstm-7b cache": 32 * 8 * (256 * 512 + 256 + 1) * 4,
     "xlstm-7b total": 6_865_424_896,
+    # of each channel a sum, its weights and their exponent, and what both mixers read of the last token
+    "rwkv-4-169m cache": 12 * 768 * (3 * 4 + 2 * 2),
+    # matrices: four of d × d in time mixing; d × 4d, 4d × d and d × d in channel mixing; the head
+    "rwkv-4-169m decode": 2 * (12 * (4 + 4 + 4 + 1) * 768**2 + 50277 * 768),
+    "rwkv-4-169m total": 169_342_464,
     "recurrentgemma-2b cache": 18 * 2560 * (4 + 3 * 2) + 8 * 1024 * 2 * 256 * 2,
     "recurrentgemma-2b total": 2_682_862_080,
     "jamba-v0.1 total": 51_570_323_328,
@@ -94,6 +99,13 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
     ("gates over all channels", "recurrent", "W_{name}[ġ,ċ,ẇ]", "W_{name}[ġ,i,ẇ]", "recurrentgemma-2b total"),
     ("the normalizer not kept", "recurrent", '"N[ġ,ȧ]", "μ[ġ]")', '"μ[ġ]")', "xlstm-7b cache"),
     ("gates of a cell without bias", "recurrent", "W_{name}[i,ġ] + b_{name}[ġ]", "W_{name}[i,ġ]", "xlstm-7b total"),
+    ("RWKV's exponent not kept", "rwkv", '"N[ẇ]", "μ[ẇ]")', '"N[ẇ]")', "rwkv-4-169m cache"),
+    ("the token before not kept", "rwkv", 'lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "convolution", Constant())',
+     "pass", "rwkv-4-169m cache"),
+    ("no gate of channel mixing", "rwkv", '(("r", "receptance", "i"), ("k", "up", "f"))', '(("k", "up", "f"),)',
+     "rwkv-4-169m decode"),
+    ("the bonus not counted", "rwkv", ', w_U="bonus")', ")", "rwkv-4-169m total"),
+    ("shares not counted", "rwkv", ', **{f"m_{name}": f"{key}_mix"})', ")", "rwkv-4-169m total"),
 ]  # fmt: skip
 
 
@@ -137,6 +149,10 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("what enters not weighed by what is kept", "recurrent", "√(1 − γ[t,ġ,ẇ]²)·i", "i", "recurrences"),
     ("cells not normalised", "recurrent", "max(abs(ν[t,ġ]), exp(−μ[ġ]))", "exp(−μ[ġ])", "recurrences"),
     ("the largest gate left out", "recurrent", "max(φ[t,ġ], ι[t,ġ])", "φ[t,ġ]", "recurrences"),
+    ("no bonus for the newest", "rwkv", "k[t,ẇ] + w_U[ẇ]", "k[t,ẇ] + 0·w_U[ẇ]", "token shift"),
+    ("the token itself instead of the one before", "rwkv", "{{n[t − 1,{i}] if t > 0; 0 otherwise}}", "n[t,{i}]",
+     "token shift"),
+    ("nothing decays in RWKV", "rwkv", "μ[ẇ] − exp(w_D[ẇ])", "μ[ẇ] − 0·w_D[ẇ]", "token shift"),
 ]  # fmt: skip
 
 
