@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _RECURRENT = """
-glm5_next_text hymba jet_nemotron plamo2 rwkv5 rwkv6 rwkv7 zamba zamba2
+glm5_next_text hymba jet_nemotron plamo2 zamba zamba2
 """
 
 _OTHERS = """
@@ -25,6 +25,8 @@ UNSUPPORTED: dict[str, str] = {
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
+    "gsa": "memory in slots that a softmax reads is not supported yet",
+    "hgrn2": "decays with a learned lower bound for each layer are not supported yet",
     "hrm_text": "loops over layers at two speeds are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
     "inkling2_text": "residuals by attention over blocks of layers are not supported yet",
@@ -35,6 +37,10 @@ UNSUPPORTED: dict[str, str] = {
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
     "qwen4_exp": "embeddings of n-grams are not supported yet",
     "qwen4_exp_text": "embeddings of n-grams are not supported yet",
+    "rwkv5": "decay and bonus of a matrix for each head (RWKV-5) are not supported yet",
+    "rwkv6": "shares of the token before that depend on the input (RWKV-6) are not supported yet",
+    "rwkv7": "a delta rule whose rate is channel by channel (RWKV-7) is not supported yet",
+    "samba": "Mamba beside attention in windows in one stack is not read yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
     "xlnet": "attention of two streams is not supported yet",
 }

@@ -1,0 +1,139 @@
+"""Linear attention as the flash-linear-attention library has it: delta nets, gated or not, and gated linear attention.
+
+The facts are those of the library's own classes (fla-core 0.6); transformers has none of these types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
+from gptcalc.sources.huggingface.mamba import PLAIN
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, rmsnorm, size, when
+from gptcalc.sources.huggingface.tensors import Names, bare, in_layers
+
+
+def head_width(factor: str) -> Hole:
+    """A head's share of a width that is a multiple of the model's."""
+
+    def read(fields: Fields) -> int:
+        heads = fields.needed("num_heads")
+        width = int(fields.needed("hidden_size") * (fields.number(factor) or 1))
+        if width % heads:
+            raise InputError(f"{fields.within}{factor}: {width} channels are no multiple of {heads} heads")
+        return width // heads
+
+    return Hole(read)
+
+
+def value_width(fields: Fields) -> int:
+    """Of a gated delta net: a multiple of a key's."""
+    width = fields.needed("head_dim") * (fields.number("expand_v") or 1)
+    if width != int(width):
+        raise InputError(f"{fields.within}expand_v: a head of {width} channels is none")
+    return int(width)
+
+
+def inner(fields: Fields) -> int:
+    """The MLP's width; where it isn't said, 2/3 of a multiple of the model's, rounded up to 256."""
+    given = fields.size("intermediate_size")
+    width = int(fields.needed("hidden_size") * (fields.number("hidden_ratio") or 4) * 2 / 3)
+    return given or -(-width // 256) * 256
+
+
+OUT_NORM: dict[str, Any] = {"over": "head", "eps": number("norm_eps")}
+KERNEL = when("use_short_conv", size("conv_size"))
+
+DEFAULTS: dict[str, Any] = {
+    "hidden_size": 2048, "num_hidden_layers": 24, "vocab_size": 32000, "max_position_embeddings": 2048,
+    "hidden_ratio": 4, "hidden_act": "swish", "norm_eps": 1e-6, "tie_word_embeddings": False, "expand_v": 1,
+    "use_short_conv": True, "conv_size": 4,
+}  # fmt: skip
+
+_names: Names = {
+    "linear.norm": "attn_norm",
+    **{f"linear.{key}": f"attn.{key}_proj" for key in ("q", "k", "v")},
+    **{f"linear.{key}_conv": f"attn.{key}_conv1d" for key in ("q", "k", "v")},
+    "linear.beta": "attn.b_proj",
+    "linear.decay": "attn.a_proj",
+    "linear.A_log": bare("attn.A_log"),
+    "linear.dt_bias": bare("attn.dt_bias"),
+    "linear.gate": "attn.g_proj",
+    "linear.out_norm": "attn.o_norm",
+    "linear.out": "attn.o_proj",
+    "mlp.norm": "mlp_norm",
+}
+
+
+def fla(linear: dict[str, Any], defaults: dict[str, Any], only: dict[str, Any], names: Names) -> Reader:
+    """A stack of one kind of linear attention; layers with softmax attention among them (attn) are not read."""
+    return LLAMA.but(
+        document={
+            **PLAIN,
+            "c": size("max_position_embeddings"),
+            "layers": "n*linear+mlp",
+            "d_ff": Hole(inner),
+            "norm": rmsnorm("norm_eps"),
+            "linear": {"n_heads": size("num_heads"), "kernel": KERNEL, "out_norm": OUT_NORM, **linear},
+        },
+        defaults={**DEFAULTS, **defaults},
+        only={"attn": None, "hidden_act": "swish", **only},
+        irrelevant=(
+            "attn_mode", "fuse_norm", "fuse_swiglu", "fuse_cross_entropy", "fuse_linear_cross_entropy", "use_l2warp",
+        ),
+        names={"embedding.token": "model.embeddings", **in_layers(PREFIX, {**_names, **names})},
+    )  # fmt: skip
+
+
+DELTA_NET = fla(
+    {
+        "d_k": head_width("expand_k"),
+        "d_v": head_width("expand_v"),
+        "delta": True,
+        "gate": when("use_gate", "silu"),
+    },
+    {"num_heads": 16, "expand_k": 1, "use_gate": False},
+    {"qk_norm": "l2", "qk_activation": "silu", "use_beta": True, "use_output_norm": True, "allow_neg_eigval": False},
+    {},
+)
+
+GATED_DELTA_NET = fla(
+    {
+        "n_heads": Hole(lambda fields: fields.size("num_v_heads") or fields.needed("num_heads")),
+        "n_k_heads": size("num_heads"),
+        "d_k": size("head_dim"),
+        "d_v": Hole(value_width),
+        "delta": True,
+        "beta_scale": when("allow_neg_eigval", 2.0),
+        "decay": "head",
+        "gate": when("use_gate", "silu"),
+    },
+    {"num_heads": 6, "head_dim": 256, "num_hidden_layers": 21, "expand_v": 2, "use_gate": True,
+     "allow_neg_eigval": False},
+    {},
+    {},
+)  # fmt: skip
+
+GATED_LINEAR = fla(
+    {
+        "d_k": head_width("expand_k"),
+        "d_v": head_width("expand_v"),
+        "qk_norm": "none",
+        "activation": when("use_short_conv", "silu", "none"),
+        "decay": {"over": "channel", "form": "sigmoid", "rank": 16, "divisor": 16},
+        "gate": when("use_output_gate", "silu"),
+    },
+    {"num_heads": 4, "expand_k": 0.5, "use_short_conv": False, "use_output_gate": True},
+    {"feature_map": None, "num_kv_heads": None, "clamp_min": None, "elementwise_affine": True, "use_gk": True,
+     "use_gv": False},
+    {
+        "linear.decay_a": "attn.gk_proj.0",
+        "linear.decay_b": "attn.gk_proj.1",
+        "linear.dt_bias": bare("attn.gk_proj.1.bias"),
+        "linear.out_norm": ("attn.g_norm_swish_gate", "attn.g_norm"),
+    },
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {"delta_net": DELTA_NET, "gated_deltanet": GATED_DELTA_NET, "gla": GATED_LINEAR}

@@ -1,0 +1,75 @@
+"""Configs of the flash-linear-attention library count as its classes do.
+
+The totals are unique parameters of models that the library itself (fla-core 0.6.0) makes on the meta device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.params import params
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface import read
+from gptcalc.validate import validate
+
+TOTALS: list[tuple[dict[str, Any], int]] = [
+    ({"model_type": "gla"}, 1_365_514_240),
+    ({"model_type": "gla", "use_short_conv": True, "hidden_size": 512, "num_hidden_layers": 3}, 43_045_504),
+    ({"model_type": "delta_net"}, 1_365_677_056),
+    ({"model_type": "delta_net", "use_gate": True, "use_short_conv": False}, 1_465_750_528),
+    ({"model_type": "gated_deltanet"}, 1_387_348_732),
+    ({"model_type": "gated_deltanet", "num_v_heads": 12, "use_gate": False}, 1_520_243_704),
+]
+
+
+@pytest.mark.parametrize(("config", "total"), TOTALS)
+def test_a_config_counts_as_its_class(config: dict[str, Any], total: int) -> None:
+    architecture = read(config).architecture
+    assert params(architecture).total == total
+    assert validate(architecture).ok
+
+
+@pytest.mark.parametrize(
+    ("config", "cache"),
+    [
+        # a state of d_k × d_v in fp32 for each head; the last three tokens' queries, keys and values in two bytes
+        ({"model_type": "gla"}, 24 * 4 * 256 * 512 * 4),
+        ({"model_type": "delta_net"}, 24 * (16 * 128 * 128 * 4 + 3 * 3 * 2048 * 2)),
+        ({"model_type": "gated_deltanet"}, 21 * (6 * 256 * 512 * 4 + 3 * (2 * 1536 + 3072) * 2)),
+    ],
+)
+def test_states_do_not_grow(config: dict[str, Any], cache: int) -> None:
+    architecture = read(config).architecture
+    assert kv(architecture, context=1).bytes == kv(architecture, context=2048).bytes == cache
+
+
+@pytest.mark.parametrize(
+    ("model_type", "change"),
+    [
+        ("gla", {"feature_map": "relu"}),
+        ("gla", {"num_kv_heads": 2}),
+        ("gla", {"clamp_min": -1.0}),
+        ("delta_net", {"qk_norm": "sum"}),
+        ("delta_net", {"qk_activation": "elu"}),
+        ("delta_net", {"use_beta": False}),
+        ("delta_net", {"expand_k": 0.3}),
+        ("gated_deltanet", {"attn": {"layers": [1], "num_heads": 4}}),
+    ],
+)
+def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        read({"model_type": model_type, **change})
+    assert next(iter(change)) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("model_type", "missing"),
+    [("hgrn2", "lower bound"), ("gsa", "slots"), ("samba", "Mamba"), ("rwkv6", "RWKV-6"), ("rwkv7", "RWKV-7")],
+)
+def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read({"model_type": model_type})
+    assert missing in caught.value.message
