@@ -304,7 +304,7 @@ def _silent(blocks: Iterable[Block], start: str) -> set[str]:
             if isinstance(mixer, LatentAttention):
                 if "kv_b" in mixer.bias:
                     silent.add(f"{prefix}.k_b.bias")
-                if "kv_a" in mixer.bias and mixer.rope is None and mixer.d_rope:
+                if "kv_a" in mixer.bias and mixer.rope is None and mixer.d_rope and mixer.k_rope_norm is None:
                     silent.add(f"{prefix}.k_rope.bias")
                 continue
             silent |= {f"{prefix}.{key}" for key in _silent_keys(mixer)}

@@ -141,6 +141,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "alone": {"like": "attn", "n_kv_heads": 6}, "one": {"like": "attn", "n_kv_heads": 1},
         "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
     },
+    "windows": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "d_ff": 19, "layers": "mla+mlp near+mlp again+mlp",
+        "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "k_rope_norm": {"kind": "rmsnorm"},
+                "index": {"n_heads": 2, "d": 9, "top_k": 4}},
+        "near": {"like": "mla", "index": "none", "window": 4, "n_heads": 2, "kv_rank": 9, "d_rope": 6},
+        "again": {"like": "near", "kv": {"from": "near"}},
+    },
     "gated norms": {
         "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "d_ff": 19, "layers": "mla+mlp plain+moe attn+mlp",
         "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "raw_queries": True, "gate": "full",

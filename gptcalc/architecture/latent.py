@@ -42,6 +42,8 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
     position: Literal["rope", "none"] = "rope"
     rope: Rope | None = None
     latent_norm: ModelNorm  # of the latent, and of the bottleneck of the queries
+    k_rope_norm: Norm | None = None  # of the rotary key, before it turns (dots3)
+    window: Size | None = None
     scale: Positive | None = None  # default 1/√(d_nope + d_rope)
     q_scale: float = 1.0  # factors of the normed latents (LongCat)
     kv_scale: float = 1.0
@@ -62,6 +64,10 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
             raise InputError(f"{name}.bias: q_a has no matrix without q_rank (q_b is the one query projection)")
         if self.raw_queries and self.q_rank is None:
             raise InputError(f"{name}.raw_queries: there is no bottleneck (q_rank)")
+        if self.k_rope_norm is not None and not self.d_rope:
+            raise InputError(f"{name}.k_rope_norm: there is no rotary key (d_rope)")
+        if self.index is not None and self.window is not None:
+            raise InputError(f"{name}: window and index exclude each other")
         if self.index is not None and (self.q_rank is None) == (self.index.q_norm is None):
             raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
 

@@ -74,7 +74,7 @@ def check_reuse(name: str, a: Attention | LatentAttention, owner: Sublayer) -> N
     """A sublayer that reuses keys and values must fit those of the one that made them, and need no more of them."""
     if type(a) is not type(owner):
         raise InputError(f"{name}.kv.from: section {owner.section!r} has no keys and values of this kind")
-    common = ("n_kv_heads", "d_head", "d_v") if isinstance(a, Attention) else ("kv_rank", "d_rope")
+    common = ("n_kv_heads", "d_head", "d_v") if isinstance(a, Attention) else ("kv_rank", "d_rope", "window")
     for key in common:
         own, theirs = getattr(a, key), getattr(owner, key)
         if own != theirs:

@@ -205,7 +205,21 @@ class Once(Struct, frozen=True):
         return work.new_source
 
 
-Condition: TypeAlias = Pairs | Entries | Completed | Chosen | Wanted | Once
+class Near(Struct, frozen=True):
+    """The tokens that some new one sees in its window: of earlier ones those that the first new token reaches."""
+
+    window: int
+    roles: ClassVar[tuple[Role, ...]] = ("past",)
+    counts: ClassVar[str] = "past"
+
+    def __str__(self) -> str:
+        return f"s > S − T − {self.window}"
+
+    def count(self, work: Workload) -> int:
+        return min(work.context, self.window - 1 + work.new_tokens)
+
+
+Condition: TypeAlias = Pairs | Entries | Completed | Near | Chosen | Wanted | Once
 
 
 class Constant(Struct, frozen=True):

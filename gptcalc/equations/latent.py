@@ -12,7 +12,7 @@ import math
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations.attention import gated, growth
-from gptcalc.equations.conditions import Pairs
+from gptcalc.equations.conditions import Near, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
@@ -56,7 +56,7 @@ def latent_attention(
         _latents(lines, a, rotation)
     else:
         _shared_latents(lines, a, a.kv.from_, cache)
-    pairs = Pairs()
+    pairs = Pairs(a.window)
     if a.index is not None:
         if a.index.shared:
             lines.read("J(t) = J_before(t)")
@@ -116,6 +116,8 @@ def _latents(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
     if not a.d_rope:
         return
     lines.sum(f"k_R[t,p] = Σ_i n[t,i]·W_KR[i,p]{plus('b_KR[p]', bias)}", saved=2, W_KR="k_rope", b_KR="k_rope.bias")
+    if a.k_rope_norm is not None:
+        norm_line(lines, a.k_rope_norm, "k_R[t,p]", "k_R[t,p]", "p", "k_rope_norm", name="_r", saved=2)
     if rotation is not None:
         rotation.turn(lines, "k_R[t,p]", "p")
 
@@ -131,25 +133,26 @@ def _shared_latents(lines: Lines, a: LatentAttention, source: str, cache: CacheF
 
 
 def _store_latent(lines: Lines, a: LatentAttention) -> None:
-    lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())
+    lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs(a.window))
     if a.d_rope:
-        lines.store("K_R[s,p] = k_R[s,p]", "rotary key", Pairs())
+        lines.store("K_R[s,p] = k_R[s,p]", "rotary key", Pairs(a.window))
 
 
 def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
     """Keys and values of every head: of the new tokens, if they are kept, else of all whose latents are."""
     bias = "kv_b" in a.bias
     at, latent = ("t", "c_KV[t,l]") if cache == "expanded" else ("s", "C[s,l]")
+    near = Near(a.window) if a.window is not None and cache == "latent" else None
     text = f"k_N[{at},h,a] = Σ_l {latent}·W_UK[l,h,a]{plus('b_UK[h,a]', bias)}"
-    lines.sum(text, saved=2, W_UK=Mark("k_b", "latent keys"), b_UK="k_b.bias")
+    lines.sum(text, near, 2, W_UK=Mark("k_b", "latent keys"), b_UK="k_b.bias")
     text = f"v[{at},h,w] = Σ_l {latent}·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
-    lines.sum(text, saved=2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")
+    lines.sum(text, near, 2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")
     if cache == "expanded":  # of a layer that reuses latents too: it unfolds them by projections of its own
         nope = lines.scope["a"].symbol
         joined = f"{{k_N[t,h,b] if b < {nope}; k_R[t,b − {nope}] otherwise}}" if a.d_rope else "k_N[t,h,b]"
         lines.pointwise(f"k[t,h,b] = {joined}")
-        lines.store("K[s,h,b] = k[s,h,b]", "keys", Pairs())
-        lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs())
+        lines.store("K[s,h,b] = k[s,h,b]", "keys", Pairs(a.window))
+        lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs(a.window))
 
 
 def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: int) -> None:

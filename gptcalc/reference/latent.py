@@ -36,7 +36,8 @@ def latent_attention(a: LatentAttention, x: Array, w: Weights, step: Step) -> Ar
     if a.index is not None:
         held, mask = _indexed(a, a.index, held, x, source, w, step)
     else:
-        mask = step.mask(next(iter(held.values())).shape[-2], None, None)
+        held = _seen(a, held, step)
+        mask = step.mask(next(iter(held.values())).shape[-2], a.window, None)
     if absorbed:
         o = _absorbed(a, q_nope, q_rope, held, mask, w, step)
     else:
@@ -78,6 +79,8 @@ def _new_latents(a: LatentAttention, x: Array, w: Weights, step: Step) -> tuple[
     if not a.d_rope:
         return latent, latent[..., :0]
     k_rope = step.linear(x, w, "k_rope", a.d_rope, "kv_a" in a.bias)
+    if a.k_rope_norm is not None:
+        k_rope = normed(k_rope, a.k_rope_norm, w.at("k_rope_norm"))
     return latent, _rotated(a, k_rope[:, :, None, :], step)[:, :, 0]
 
 
@@ -86,7 +89,20 @@ def _latents_held(a: LatentAttention, x: Array, w: Weights, step: Step, key: str
     if a.kv is not None:
         return step.shared[a.kv.from_]
     latent, k_rope = _new_latents(a, x, w, step)
-    return {"latent": step.cache.append(key, "latent", latent), "k_rope": step.cache.append(key, "k_rope", k_rope)}
+    return _with_past(a, {"latent": latent, "k_rope": k_rope}, step, key)
+
+
+def _with_past(a: LatentAttention, new: dict[str, Array], step: Step, key: str) -> dict[str, Array]:
+    """What is made of the new tokens, behind what the cache holds, which keeps what the next one may see."""
+    held = {name: step.cache.append(key, name, array) for name, array in new.items()}
+    step.cache.keep(key, step.reach(a.window, None))
+    return held
+
+
+def _seen(a: LatentAttention, held: dict[str, Array], step: Step) -> dict[str, Array]:
+    """Of what is held as much as some new token may see."""
+    n = step.needed(a.window, None)
+    return {name: array[..., max(array.shape[-2] - n, 0) :, :] for name, array in held.items()}
 
 
 def _expanded_held(a: LatentAttention, x: Array, w: Weights, step: Step, key: str) -> dict[str, Array]:
@@ -100,7 +116,7 @@ def _expanded_held(a: LatentAttention, x: Array, w: Weights, step: Step, key: st
     else:
         new = step.shared[f"{a.kv.from_}.new"]
     step.shared[f"{a.section}.new"] = new
-    return {name: step.cache.append(key, name, array) for name, array in _unfolded(a, new, w, step).items()}
+    return _with_past(a, _unfolded(a, new, w, step), step, key)
 
 
 def _up(a: LatentAttention, w: Weights, name: str, width: int) -> Array:

@@ -307,6 +307,7 @@ class _Shrinking:
             rope=None if a.rope is None else self.rope(a.rope, d_rope),
             temperature=a.temperature and replace(a.temperature, floor=3.0),
             index=index,
+            window=a.window and WINDOW,
         )
 
     def compressed(self, a: CompressedAttention) -> CompressedAttention:

@@ -156,7 +156,7 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
             "dynamic-mask": mixer.dynamic_mask is not None,
         }
     elif isinstance(mixer, LatentAttention):
-        found |= {"indexer": mixer.index is not None}
+        found |= {"indexer": mixer.index is not None, "window": mixer.window is not None}
     elif isinstance(mixer, CompressedAttention):
         found |= {
             "window": True,

@@ -254,3 +254,16 @@ def test_engines_set_aside_enough_and_ever_more(
 def test_no_such_type(dtype: str) -> None:
     with pytest.raises(InputError, match="unknown data type"):
         kv(decoder(1, 1, 32), kv_dtype=dtype)
+
+
+def test_latents_in_a_window() -> None:
+    """transformers' DynamicSlidingWindowLayer keeps one less than the window; what others set aside is not known."""
+    model = build({
+        "name": "latents", "d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 3, "d_ff": 5, "layers": "n*mla+mlp",
+        "mla": {"kv_rank": 16, "d_nope": 6, "d_rope": 4, "d_v": 7, "window": 5},
+    })  # fmt: skip
+    token = 3 * (16 + 4) * 2
+    assert [kv(model, context=context).bytes for context in (4, 5, 6, 99)] == [4 * token, *[5 * token] * 3]
+    assert kv(model, context=99, engine="transformers").bytes == 4 * token
+    with pytest.raises(InputError, match="latents in a window"):
+        kv(model, context=99, engine="vllm")

@@ -15,6 +15,7 @@ from gptcalc.analysis.why import why_flops, why_kv, why_params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import Entries, Pairs, Workload, equations
+from gptcalc.equations.conditions import Near
 from gptcalc.sources import load
 from tests.strategies import documents
 
@@ -99,6 +100,16 @@ def test_pairs_counted_one_by_one(pairs: Pairs, context: int) -> None:
     assert pairs.count(Workload(context)) == sum(seen(t) for t in range(context))
     assert pairs.count(Workload(context, "decode")) == seen(context - 1)
     assert pairs.count(Workload(context, pairs="full")) == context**2
+
+
+@pytest.mark.parametrize("window", [1, 5, 12])
+@pytest.mark.parametrize("context", [1, 3, 4, 5, 11, 12])
+def test_tokens_near_counted_one_by_one(window: int, context: int) -> None:
+    """Those that some new token sees: all of a prefill, the window's of one step."""
+    for phase, first in (("prefill", 0), ("decode", context - 1)):
+        seen = {s for t in range(first, context) for s in range(context) if t - window < s <= t}
+        work = Workload(context, "decode" if phase == "decode" else "prefill")
+        assert Near(window).count(work) == len(seen)
 
 
 @pytest.mark.parametrize("entries", [Entries(2), Entries(4), Entries(3, top_k=2), Entries(2, top_k=1), Entries(5)])

@@ -81,17 +81,26 @@ FIGURES: dict[str, tuple[str, int]] = {
         + 2 * 2048 * 262_272,
     ),
     "nanochat-d20 total": ("nanochat-d20", 560_988_160),
+    # matrices of 8·(16 + 4) + 8·2·10 + 16·2·(6 + 7) + 2·7·8 in attention, 3·8·5 in the MLP; norms of 16, 4, 8 and 8
+    "latents total": ("latents", 2 * (848 + 120 + 36) + 2 * 9 * 8 + 8),
+    "latents cache at 99": ("latents", 2 * 5 * (16 + 4) * 2),
+    "latents causal at 99": ("latents", 2 * 99 * (2 * (848 + 120) + 9 * 8) + 2 * 485 * 2 * 2 * (6 + 4 + 7)),
     "window decode at 9": ("window", 2 * 2 * (4 * 8 * 8 + 3 * 8 * 5) + 2 * 9 * 8 + 2 * 2 * 2 * 3 * 8),
 }  # fmt: skip
 
 WINDOW = {"d": 8, "v": 9, "c": 99, "n_heads": 2, "n_layers": 2, "d_ff": 5, "attn": {"window": 3}}
+LATENTS = {
+    **{key: value for key, value in WINDOW.items() if key != "attn"}, "layers": "n*mla+mlp",
+    "mla": {"kv_rank": 16, "d_nope": 6, "d_rope": 4, "d_v": 7, "window": 5, "k_rope_norm": {"kind": "rmsnorm"}},
+}  # fmt: skip
+WRITTEN = {"window": WINDOW, "latents": LATENTS}
 
 
 def figure(name: str) -> int:
     """One figure by its name in the table."""
     remembered.cache_clear()
     preset, what = name.split(" ", 1)
-    model = build(WINDOW) if preset == "window" else load(preset).architecture
+    model = build(WRITTEN[preset]) if preset in WRITTEN else load(preset).architecture
     words = what.split(" at ")
     context = int(words[1]) if len(words) > 1 else None
     match words[0]:
@@ -244,9 +253,30 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "latent cached twice",
         "equations.latent",
-        'lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())',
+        'lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs(a.window))',
         'lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs()); lines.store("C[s,l] = c_KV[s,l]", "latent", Pairs())',
         "deepseek-v3 cache at 1024",
+    ),
+    (
+        "latents kept beyond their window",
+        "equations.latent",
+        '"latent", Pairs(a.window))',
+        '"latent", Pairs())',
+        "latents cache at 99",
+    ),
+    (
+        "a rotary key that is not normed",
+        "equations.latent",
+        "if a.k_rope_norm is not None",
+        "if False",
+        "latents total",
+    ),
+    (
+        "latents that see beyond their window",
+        "equations.latent",
+        "pairs = Pairs(a.window)",
+        "pairs = Pairs()",
+        "latents causal at 99",
     ),
     (
         "expanded keys without the rotary part",

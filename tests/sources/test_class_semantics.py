@@ -88,6 +88,82 @@ def test_windows_that_have_no_switch() -> None:
     assert "local" in document["layers"]
 
 
+#: as published, with sizes of its own for the layers with windows
+DOTS3 = {
+    **ROUTED,
+    "num_hidden_layers": 6,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 20,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+    "index_topk": 4,
+    "index_head_dim": 16,
+    "index_n_heads": 2,
+    "moe_shared_expert_intermediate_size": 10,
+    "n_shared_experts": 2,
+    "swa_num_attention_heads": 2,
+    "swa_num_key_value_heads": 2,
+    "swa_q_lora_rank": 12,
+    "swa_kv_lora_rank": 20,
+    "swa_head_dim": 14,
+    "swa_qk_nope_head_dim": 10,
+    "swa_v_head_dim": 6,
+    "sliding_window_size": 5,
+    "first_k_dense_replace": 2,
+    "use_dsa": True,
+}
+OF_WINDOWS = {
+    "num_attention_heads": 2,
+    "q_lora_rank": 12,
+    "kv_lora_rank": 20,
+    "qk_nope_head_dim": 10,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 6,
+    "head_dim": 14,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        ({}, 221_976),
+        ({"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 4}, 215_616),
+        ({"use_sliding_window": False}, 241_056),
+        ({"swa_qk_rope_head_dim": 4, "attention_bias": True}, 222_600),
+    ],
+)
+@pytest.mark.parametrize("model_type", ["dots3_note", "dots3_note_text"])
+def test_latents_in_windows_have_sizes_of_their_own(model_type: str, changes: dict[str, Any], counted: int) -> None:
+    assert total({"model_type": model_type, **DOTS3, **changes}) == counted
+
+
+def test_sizes_of_windows_as_transformers_writes_them() -> None:
+    kinds = ["indexed_attention"] * 2 + ["sliding_attention"] * 4
+    flat = {name: value for name, value in DOTS3.items() if not name.startswith(("swa_", "use_"))}
+    saved = {**flat, "layer_types": kinds, "per_layer_config": {str(i): OF_WINDOWS for i in range(2, 6)}}
+    assert total({"model_type": "dots3_note_text", **saved}) == 215_616
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"swa_head_dim": 15, "swa_qk_rope_head_dim": 4}, "swa_head_dim = 15 is not"),
+        ({"per_layer_config": {"0": OF_WINDOWS}}, "other layers than those with windows are not understood"),
+        ({"per_layer_config": {str(i): {"hidden_size": 3} for i in (2, 3, 4)}}, "only head_dim, kv_lora_rank"),
+        (
+            {"per_layer_config": {str(i): {**OF_WINDOWS, "v_head_dim": i} for i in (2, 3, 4)}},
+            "layers with different v_head_dim are not understood",
+        ),
+        ({"use_dsa": False}, "use_dsa: only true is understood"),
+    ],
+)
+def test_sizes_of_windows_that_are_not_understood(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read({"model_type": "dots3_note_text", **DOTS3, **changes})
+
+
 def test_layer_types_decide_windows_of_smollm3() -> None:
     config = {"model_type": "smollm3", **SMALL, "sliding_window": 6, "use_sliding_window": True}
     assert "local" not in read({**config, "layer_types": ["full_attention"] * 4}).document["layers"]

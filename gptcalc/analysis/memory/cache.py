@@ -133,7 +133,7 @@ def kind_of(line: Line) -> tuple[Kind, int | None]:
         case OfSource():
             return "cross", None
         case Pairs(window=int(window)):
-            return "window", window
+            return KINDS["latent"] if line.stored in ("latent", "rotary key") else "window", window
         case Pairs(chunk=int(chunk)):
             return "chunk", chunk
         case Pairs() | Entries() | Constant() | None:

@@ -133,6 +133,9 @@ def held(
     if engine != "ideal" and any(pool.every > 1 for pool in pools):
         raise InputError(f"--engine {engine}: what it sets aside for compressed entries is not known here",
                          "only ideal is", "unsupported")  # fmt: skip
+    if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
+        raise InputError(f"--engine {engine}: what it sets aside for latents in a window is not known here",
+                         "ideal and transformers are", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
     recurrent = _recurrent(pools)

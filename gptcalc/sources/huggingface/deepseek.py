@@ -16,7 +16,7 @@ from gptcalc.sources.huggingface.experts import (
 )
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Reader, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, rmsnorm, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import Names, fused, in_layers
 
@@ -42,6 +42,12 @@ LATENT: dict[str, Any] = {
     "bias": when("attention_bias", when(optional("q_lora_rank"), ["q_a", "kv_a", "out"], ["kv_a", "out"])),
     "latent_norm": rmsnorm(1e-6),
 }
+
+
+def latent_scale(rank: Hole) -> Hole:
+    """Normed latents are scaled up to the width that they stand for (LongCat, dots3.note)."""
+    return Hole(lambda fields: float((fields.needed("hidden_size") / rank.read(fields)) ** 0.5))
+
 
 #: DeepSeek's first mixture: softmax scores, no bias
 DEEPSEEK_MOE = LLAMA.but(

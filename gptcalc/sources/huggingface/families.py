@@ -31,7 +31,7 @@ FAMILIES = {
     "diffllama": "diffllama",
     "distilbert": "distilbert",
     "doge": "doge",
-    "dots": "dots1",
+    "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe paddleocr_vl_text",
     "eurobert": "eurobert",
     "exaone": "exaone exaone4 exaone_moe",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V2, LATENT, LATENT_NAMES
+from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V2, LATENT, LATENT_NAMES, latent_scale
 from gptcalc.sources.huggingface.llama import PREFIX
-from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, sites, size
+from gptcalc.sources.huggingface.reader import Reader, flag, number, optional, sites, size
 from gptcalc.sources.huggingface.tensors import Held, Names, bare, in_layers
 
 
@@ -46,17 +46,12 @@ LONGCAT_NAMES: Names = {
 }
 
 
-def latent_scale(rank: str) -> Hole:
-    """Latents are scaled up to the width that they stand for."""
-    return Hole(lambda fields: float((fields.needed("hidden_size") / fields.needed(rank)) ** 0.5))
-
-
 LONGCAT = DEEPSEEK_V2.but(
     document={
         "n_layers": size("num_layers", "num_hidden_layers"),
         "d_ff": size("ffn_hidden_size", "intermediate_size"),
         "layers": "n*[mla+(mlp+mla+mlp)|moe]",
-        "mla": {**LATENT, "q_scale": latent_scale("q_lora_rank"), "kv_scale": latent_scale("kv_lora_rank")},
+        "mla": {**LATENT, "q_scale": latent_scale(size("q_lora_rank")), "kv_scale": latent_scale(size("kv_lora_rank"))},
         "moe": {
             "n_experts": size("n_routed_experts", "num_local_experts"),
             "top_k": size("moe_topk", "num_experts_per_tok"),

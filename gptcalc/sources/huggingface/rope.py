@@ -12,7 +12,8 @@ from gptcalc.sources.huggingface.reader import Hole
 
 #: Phi-3 was published with three names for one scaling; mrope is the default rotation where there is only text
 ONE_KIND = frozenset({"su", "longrope", "yarn", "default", "mrope"})
-KINDS_OF_LAYER = (FULL, SLIDING, CHUNKED, "linear_attention", "main", "compress", "hybrid", "hybrid_sliding")
+KINDS_OF_LAYER = (FULL, SLIDING, CHUNKED, "linear_attention", "main", "compress", "hybrid", "hybrid_sliding",
+                  "indexed_attention")  # fmt: skip
 
 #: a field's name, several names for it, a hole, or a constant
 Number: TypeAlias = str | tuple[str, ...] | Hole | float

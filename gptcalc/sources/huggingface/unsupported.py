@@ -20,8 +20,6 @@ UNSUPPORTED: dict[str, str] = {
     "blt": "byte patches between smaller transformers are not supported yet",
     "cpmant": "prompts in front of every text and positions by segment are not supported yet",
     "dory": "a loop over layers on the unit sphere is not supported yet",
-    "dots3_note": "embeddings of n-grams are not supported yet",
-    "dots3_note_text": "embeddings of n-grams are not supported yet",
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
