@@ -90,6 +90,7 @@ from gptcalc.architecture.rope import (
     Scaling,
     Temperature,
     Yarn,
+    is_partial,
     rotated,
 )
 from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
@@ -222,6 +223,7 @@ __all__ = [
     "TopkSigmoid",
     "TopkSoftmax",
     "Yarn",
+    "is_partial",
     "pairs_turned",
     "rotated",
     "stem",

@@ -90,6 +90,11 @@ def rotated(rope: Rope, d_head: int) -> int:
     return rope.channels if rope.channels is not None else int(rope.fraction * d_head)
 
 
+def is_partial(rope: Rope, d_head: int) -> bool:
+    """Whether some of a head's channels don't turn."""
+    return rotated(rope, d_head) < d_head
+
+
 class Temperature(Strict, frozen=True, kw_only=True):
     """Queries that grow with the position: by 1 + scale · ln(1 + ⌊(position + shift) / floor⌋) (Llama 4 without
     positions, Ministral 3), by a power: (1 + (position + shift) / floor)^scale (Beam), or beyond `floor` alone:

@@ -41,6 +41,7 @@ from gptcalc.architecture import (
     ShortConvolution,
     SparseMixer,
     TimeMixing,
+    is_partial,
     pairs_turned,
 )
 
@@ -254,7 +255,7 @@ class _Shrinking:
             n_kv_heads=n_kv_heads,
             d_head=d_head,
             d_v=d_head if a.k_eq_v else self.size("d_v", a.d_v, multiple=1 if a.cca is None else 2, least=3),
-            rope=None if a.rope is None else self.rope(a.rope, d_head),
+            rope=None if a.rope is None else self.rope(a.rope, a.d_head, d_head),
             window=a.window and WINDOW,
             chunk=a.chunk and CHUNK,
             bottleneck=bottleneck,
@@ -275,11 +276,11 @@ class _Shrinking:
         span = self.size("span", p.span, least=6)
         return replace(p, span=span, max_distance=p.max_distance and 2 * span)
 
-    def rope(self, rope: Rope, width: int) -> Rope:
+    def rope(self, rope: Rope, original: int, width: int) -> Rope:
         """The same rotation of a narrower head; partial stays partial."""
+        partial = is_partial(rope, original)
         if isinstance(rope.scaling, Proportional):
-            return replace(rope, fraction=1.0, channels=width // 4 * 2) if rope.fraction < 1 else rope
-        partial = rope.channels is not None or rope.fraction < 1
+            return replace(rope, fraction=1.0, channels=width // 4 * 2) if partial else rope
         r = width - 2 if partial else width
         scaling = rope.scaling
         if isinstance(scaling, LongRope):
@@ -304,7 +305,7 @@ class _Shrinking:
             d_rope=d_rope,
             d_v=self.size("latent d_v", a.d_v, least=3),
             q_rank=a.q_rank and self.size("latent q_rank", a.q_rank, least=5),
-            rope=None if a.rope is None else self.rope(a.rope, d_rope),
+            rope=None if a.rope is None else self.rope(a.rope, a.d_rope, d_rope),
             temperature=a.temperature and replace(a.temperature, floor=3.0),
             index=index,
             window=a.window and WINDOW,
@@ -312,7 +313,7 @@ class _Shrinking:
 
     def compressed(self, a: CompressedAttention) -> CompressedAttention:
         d_head = self.size("d_head", a.d_head, multiple=2, least=8)
-        rope = None if a.rope is None else self.rope(a.rope, d_head)
+        rope = None if a.rope is None else self.rope(a.rope, a.d_head, d_head)
         compress = a.compress
         if compress is not None:
             index = compress.index

@@ -25,7 +25,7 @@ from gptcalc.architecture import (
     ShortConvolution,
     Temperature,
     TimeMixing,
-    rotated,
+    is_partial,
     sublayers,
 )
 
@@ -108,7 +108,7 @@ def _all(a: Architecture) -> Iterator[str]:
 
 
 def _turns_in_part(mixer: Attention) -> bool:
-    return mixer.rope is not None and rotated(mixer.rope, mixer.d_head) < mixer.d_head
+    return mixer.rope is not None and is_partial(mixer.rope, mixer.d_head)
 
 
 def _is_parallel(part: Part) -> bool:
