@@ -215,6 +215,17 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                    "residual_scale": 0.6, "bias": ["in", "conv", "out"]},
         "plain": {"like": "mamba2", "n_groups": 1, "gate_first": False, "dt_min": 0.5, "dt_max": 0.8, "bias": []},
     },
+    "shared block": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 7,
+        "layers": "mamba2 attn+mlp+mamba2 other+other_mlp+mamba2 attn+mlp+mamba2 plain+mamba2 n*mlp_alone",
+        "attn": {"tied": True, "goal": "next", "with_embedding": True, "adapter_rank": 3, "scale": 0.4},
+        "mlp": {"tied": True, "goal": "next_sum", "projected": True, "adapter_rank": 5, "bias": ["gate", "up"]},
+        "other": {"like": "attn", "bias": "qkv", "d_v": 7},
+        "other_mlp": {"like": "mlp", "activation": "gelu", "adapter_rank": 2, "bias": ["up"]},
+        "plain": {"like": "attn", "tied": False, "adapter_rank": None, "goal": "next_sum", "position": "none"},
+        "mlp_alone": {"like": "mlp", "goal": "stream", "adapter_rank": None},
+        "mamba2": {"n_heads": 6, "n_groups": 2, "d_head": 5, "d_state": 7, "kernel": 3, "out_norm": {}},
+    },
     "recurrences": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
         "layers": "conv+mlp rglru+mlp mlstm+mlp open+attn", "conv": {"kernel": 3, "bias": True},

@@ -97,6 +97,8 @@ from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Fused, Ggml, Modules, Storage
 from gptcalc.architecture.sublayer import (
     KV,
+    Adapted,
+    Goal,
     LowRankResidual,
     NormAt,
     NormGate,
@@ -114,6 +116,7 @@ __all__ = [
     "NTK",
     "Activation",
     "ActivationName",
+    "Adapted",
     "AltUp",
     "Architecture",
     "Attention",
@@ -155,6 +158,7 @@ __all__ = [
     "Fused",
     "GatedRecurrence",
     "Ggml",
+    "Goal",
     "Hash",
     "Head",
     "Indexer",

@@ -9,7 +9,7 @@ from gptcalc.architecture.base import Flat, Kernel, Positive, Several, Size, Str
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
-from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
+from gptcalc.architecture.sublayer import KV, Adapted, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
 AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
@@ -132,6 +132,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
     cca: ConvolvedHeads | None = None
+    with_embedding: bool = False  # reads the stream and the embedding side by side, 2·d channels (arXiv:2405.16712)
+    adapter: Flat[Adapted | None] = None
 
     @property
     def score_scale(self) -> float:
@@ -166,6 +168,14 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._check_convolved()
         if self.dynamic_mask is not None:
             self._refuse("dynamic_mask", self._of_positions())
+        if self.with_embedding:
+            if self.norm is None or self.norm_at != "pre":
+                raise InputError(f"{name}.with_embedding: needs a norm in front")
+            self._refuse("with_embedding", self._of_the_input())
+        if self.adapter is not None:
+            if not self.tied:
+                raise InputError(f"{name}.adapter_rank: weights that are not tied need no adapter")
+            self._refuse("adapter_rank", self._of_the_input())
         if not self.causal:
             self._refuse("source" if self.source else "causal", self._of_the_past())
         elif self.source:
@@ -221,6 +231,21 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "window": self.window is not None,
             "chunk": self.chunk is not None,
             "kv": self.kv is not None,
+        }
+
+    def _of_the_input(self) -> dict[str, bool]:
+        """What reads the input beside the plain projections to queries, keys and values."""
+        return {
+            "q_rank": self.bottleneck is not None,
+            "gate": self.gate is not None,
+            "cca": self.cca is not None,
+            "relative": self.scores.relative is not None,
+            "index": self.index is not None,
+            "experts": self.experts is not None,
+            "kv": self.kv is not None,
+            "k_eq_v": self.k_eq_v,
+            "source": self.source,
+            "norm_gate": self.norm_gate is not None,
         }
 
     def _of_the_past(self) -> dict[str, bool]:

@@ -2,9 +2,10 @@
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from gptcalc.architecture.base import Positive, Quantile, Size
+from gptcalc.architecture.base import Flat, Positive, Quantile, Size
 from gptcalc.architecture.norms import Norm
-from gptcalc.architecture.sublayer import Sublayer
+from gptcalc.architecture.sublayer import Adapted, Sublayer
+from gptcalc.errors import InputError
 
 
 class Activation(NamedTuple):
@@ -52,3 +53,9 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     out_scale: bool = False  # one learned factor of the output
     gate_scale: float = 1.0  # factor of the gate before its activation
     sparsity: Quantile = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
+    adapter: Flat[Adapted | None] = None  # A is one for gate and up
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.adapter is not None and not self.tied:
+            raise InputError(f"{self.section}.adapter_rank: weights that are not tied need no adapter")

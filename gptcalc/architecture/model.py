@@ -20,6 +20,7 @@ from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortCon
 from gptcalc.architecture.rope import rotated
 from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
+from gptcalc.errors import InputError
 
 #: sublayers whose memory of the past does not grow
 Recurrent: TypeAlias = (
@@ -89,6 +90,17 @@ class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True
 
     name: str
     parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for part, behind in zip(self.parts, (*self.parts[1:], None), strict=True):
+            for unit in part.units:
+                if isinstance(unit, Block) or unit.goal == "stream":
+                    continue
+                if len(part.units) > 1 or behind is None or len(behind.units) > 1 or isinstance(behind.units[0], Block):
+                    raise InputError(
+                        f"{unit.section}.goal: {unit.goal!r} needs one next sublayer, behind a + in layers"
+                    )
 
 
 class Repeat(Strict, frozen=True, kw_only=True):
@@ -204,6 +216,12 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
         return _walk(self.layers)
+
+    @property
+    def keeps_embedding(self) -> bool:
+        """Whether layers read what the tokens entered as."""
+        mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
+        return any(isinstance(mixer, Attention) and mixer.with_embedding for mixer in mixers)
 
     @property
     def sees_all(self) -> bool:

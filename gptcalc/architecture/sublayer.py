@@ -10,6 +10,10 @@ from gptcalc.errors import InputError
 
 NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich", "stream"]
 
+#: where a sublayer's output goes: into the residual stream; or past it to the next sublayer, which reads it in place of
+#: the stream (`next`) or added to the stream (`next_sum`)
+Goal: TypeAlias = Literal["stream", "next", "next_sum"]
+
 
 class ResidualGate(Strict, frozen=True, kw_only=True):
     """A residual that mixes, channel by channel, instead of adding: x ← α·x + β·y with β = σ(w / temperature) and
@@ -83,6 +87,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     residual: Flat[Residual] = Residual()
     norm_gate: NormGate | None = None  # of the norm in front
     tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
+    goal: Goal = "stream"
+    projected: bool = False  # the output passes a matrix d × d, of each layer its own (Zamba)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +104,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.residual_gate: norm_at 'post' normalises a sum, not a gated mixture")
         if self.residual.gate is not None and self.residual.low_rank is not None:
             raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
+        if self.goal != "stream" and (self.norm_at != "pre" or self.residual != Residual()):
+            raise InputError(f"{self.section}.goal: {self.goal!r} is not the stream, so there is no residual to change")
         if self.residual.factors is not None:
             others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
             for key, used in {**others, "norm_at: post": self.norm_at == "post"}.items():
@@ -108,6 +116,13 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     def norm_behind(self) -> Norm | None:
         """The norm of the output, or of the sum with the residual stream."""
         return None if self.norm_at in ("pre", "stream") else self.post_norm or self.norm
+
+
+class Adapted(Strict, frozen=True, kw_only=True):
+    """What every layer that has a sublayer with tied weights adds to its input projections W: W + A·B with A and B of
+    this rank, its own (Zamba2, arXiv:2411.15242, §2)."""
+
+    rank: Size = field(name="adapter_rank")
 
 
 class OutputGate(Strict, frozen=True, kw_only=True):

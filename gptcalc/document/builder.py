@@ -285,6 +285,8 @@ class Builder:
         block = self.block(expression.parse_block(keys.block)) if keys.block else last
         if any(getattr(mixer, "kv", None) is not None for mixer in sublayers(block)):
             raise InputError(f"mtp: block {block.name!r} reuses another layer's keys", "give mtp: {n: …, block: …}")
+        if any(isinstance(mixer, Attention) and mixer.with_embedding for mixer in sublayers(block)):
+            raise InputError(f"mtp: block {block.name!r} reads the embedding", "give mtp: {n: …, block: …}")
         return MTP(n=keys.n, block=block, norm=self.norm)
 
     # sections

@@ -66,7 +66,7 @@ def check_streams(a: Architecture) -> None:
         unit = part.units[0]
         if len(part.units) > 1 or isinstance(unit, Block):
             raise InputError("streams: not defined for parallel sublayers")
-        if unit.norm_at in ("post", "stream") or not unit.residual.is_sum:
+        if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
             raise InputError(f"streams: {unit.section} has a residual of another form")
 
 

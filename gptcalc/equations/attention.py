@@ -14,7 +14,7 @@ from gptcalc.equations import convolved, relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.norms import norm_line
+from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
 
@@ -36,6 +36,10 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
     if a.d_head * a.n_heads == d.size:
         d_head = symbols.derived(f"{d.symbol}/{n_heads.symbol}", a.d_head, "channels")
     letters = {"i": d, "h": n_heads, "a": d_head, "w": d_head}
+    if a.with_embedding:
+        letters["ϊ"] = symbols.derived(f"2·{d.symbol}", 2 * d.size, "channels")
+    if a.adapter is not None:
+        letters["ẏ"] = symbols.index("adapter_rank", a.adapter.rank, "channels", name)
     if a.d_v != a.d_head:
         letters["w"] = symbols.index("d_v", a.d_v, "channels", name)
     if a.n_kv_heads not in (1, a.n_heads):
@@ -127,6 +131,19 @@ def _ix(*letters: str) -> str:
     return ",".join(letter for letter in letters if letter)
 
 
+def _input(a: Attention) -> tuple[str, str]:
+    """What queries, keys and values are made of, and the letter of its channels."""
+    return ("ϊ", "n_C[t,ϊ]") if a.with_embedding else ("i", "n[t,i]")
+
+
+def _adapt(lines: Lines, a: Attention, name: str, here: str) -> None:
+    """The low-rank part of the projection to q, k or v."""
+    if a.adapter is not None:
+        big = name.upper()
+        narrowed(lines, big, _input(a)[1], f"{name}_adapter")
+        widened(lines, big, f"{name}[{here}]", here.partition(",")[2], f"{name}_adapter.right")
+
+
 def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     q, _ = head_indices(a)
     here = _ix("t", q, "a")
@@ -151,9 +168,9 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = q_E[{_ix('t', 'e', q, 'a')}], e = element(R(t), j)")
     else:
         bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
-        lines.sum(
-            f"q[{here}] = Σ_i n[t,i]·W_Q[{_ix('i', q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias"
-        )
+        i, n = _input(a)
+        lines.sum(f"q[{here}] = Σ_{i} {n}·W_Q[{_ix(i, q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
+        _adapt(lines, a, "q", here)
     slot = "j" if a.experts is not None else ""
     _position_and_norm(lines, a, rotation, "q", _ix("t", slot, q, "a"), q)
     if a.scores.temperature is not None:
@@ -186,7 +203,7 @@ def growth(t: Temperature) -> str:
 def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs | None) -> None:
     """Of the new tokens, or once of the encoder's output x_S."""
     _, kv = head_indices(a)
-    at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", "i", "n[t,i]", None)
+    at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", *_input(a), None)
     k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
     if a.cca is not None:
         _position_and_norm(lines, a, rotation, "k", k, kv)
@@ -195,6 +212,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
     text = f"k[{k}] = Σ_{i} {n}·W_K[{_ix(i, kv, 'a')}]{bias}"
     lines.sum(text, once, saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
+    _adapt(lines, a, "k", k)
     if a.k_eq_v:
         turned = a.rope is not None and a.qk_norm is None  # then the backward pass needs v beside the rotated k
         lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
@@ -202,6 +220,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
         text = f"v[{v}] = Σ_{i} {n}·W_V[{_ix(i, kv, 'w')}]{bias}"
         lines.sum(text, once, saved=2, W_V=Mark("v", "values"), b_V="v.bias")
+        _adapt(lines, a, "v", v)
     if a.kv_conv is not None:
         convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
         convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)

@@ -79,6 +79,7 @@ class Mark(NamedTuple):
     use: Use = "other"
     component: str = ""  # where it is another than the line's
     tied: bool = False  # another stage has it: it is counted there, and its key is whole
+    own: bool = False  # each layer has one, although the sublayer's weights are shared
 
 
 class Weight(NamedTuple):
@@ -99,7 +100,7 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
     where = mark.component or component
     if mark.tied or not prefix.kind:
         return Weight(mark.key, where, mark.key, mark.use, mark.tied)
-    if prefix.shared:
+    if prefix.shared and not mark.own:
         return Weight(f"shared.{prefix.shared}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use, shared=True)
     return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)
 

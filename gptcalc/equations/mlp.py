@@ -11,15 +11,18 @@ from gptcalc.architecture import (
 )
 from gptcalc.equations.conditions import Condition
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.norms import norm_line
+from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.symbols import Symbols
 
 
 def scope(m: Mlp, d: Index, symbols: Symbols) -> dict[str, Index]:
     """What the index letters of a dense layer run over."""
+    letters = {"i": d}
+    if m.adapter is not None:
+        letters["ẏ"] = symbols.index("adapter_rank", m.adapter.rank, "channels", m.section)
     if m.d_ff == 4 * d.size and not ACTIVATIONS[m.activation].gated:
-        return {"i": d, "f": symbols.derived(f"4·{d.symbol}", m.d_ff, "channels", "tp")}
-    return {"i": d, "f": symbols.index("d_ff", m.d_ff, "channels", m.section, "tp")}
+        return {**letters, "f": symbols.derived(f"4·{d.symbol}", m.d_ff, "channels", "tp")}
+    return {**letters, "f": symbols.index("d_ff", m.d_ff, "channels", m.section, "tp")}
 
 
 class Activation(NamedTuple):
@@ -75,9 +78,11 @@ def mlp(lines: Lines, m: Mlp) -> None:
     """n[t,i] → y[t,i]."""
     norm = m.mid_norm
     keys = {"gate": "gate", "up": "up"}
+    if m.adapter is not None:
+        narrowed(lines, "M", "n[t,i]", "adapter")
     feed_forward(
         lines, "f", "n[t,i]", Activation(m.activation, m.clamp, m.clamp_at), m.bias, keys, sparsity=m.sparsity,
-        gate_scale=m.gate_scale,
+        gate_scale=m.gate_scale, adapted=m.adapter is not None,
     )  # fmt: skip
     if norm is not None:
         norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)
@@ -90,11 +95,12 @@ def mlp(lines: Lines, m: Mlp) -> None:
 def feed_forward(
     lines: Lines, f: str, source: str, activation: Activation, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
-    sparsity: float = 0.0, names: Names = OWN, gate_scale: float = 1.0,
+    sparsity: float = 0.0, names: Names = OWN, gate_scale: float = 1.0, adapted: bool = False,
 ) -> None:  # fmt: skip
     """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own.
 
     `kept` is false where H is weighted before it is multiplied: the backward pass makes it again from what is kept.
+    adapted: each layer has a low-rank part of its own.
     """
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
@@ -104,6 +110,8 @@ def feed_forward(
         text = f"{to} = Σ_{i} {source}·{matrix}[{expert}{i},{f}]{plus(f'{offset}[{expert}{f}]', site in bias)}"
         marks: dict[str, Any] = {matrix: Mark(keys[site], site), offset: keys[site] + ".bias"}
         lines.sum(text, condition, 2, component, **marks)
+        if adapted:
+            widened(lines, "M", to, f, f"adapter.{site}", to[0])
 
     if activation.gated:
         project(gate, names.w_gate, names.b_gate, "gate")

@@ -27,7 +27,7 @@ from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.stages import Equations, Layer, Stage
-from gptcalc.equations.sublayer import FIRST_SUM, NEXT_SUM, drop, enter, leave, summed
+from gptcalc.equations.sublayer import FIRST_SUM, NEXT, NEXT_SUM, drop, enter, leave, summed
 from gptcalc.equations.symbols import Symbols
 
 
@@ -136,7 +136,7 @@ class _Model:
             rotation.pointwise("f_ω[ϕ] = exp(α_F[ϕ])", α_F="alpha")
         if self.model.averaged_residuals:
             lines.pointwise(FIRST_SUM)
-        if self.model.mtp is not None:
+        if self.model.mtp is not None or self.model.keeps_embedding:
             lines.pointwise("x_0[t,i] = x[t,i]")
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
@@ -286,6 +286,7 @@ class _Parts:
         self.out = out
         self.token = token
         self.prefixes = Prefixes()
+        self.source = "x[t,i]"  # what the next sublayer reads
         residual = model.model.dropout
         self.dropout = residual is not None and residual.residual
 
@@ -364,9 +365,12 @@ class _Parts:
             scope["ṅ"] = self.model.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
+        if mixer.projected:
+            scope["ϋ"] = self.model.d
         prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")
         lines = self.model.lines(prefix, kinds.component(mixer), scope)
-        enter(lines, mixer, given)
+        enter(lines, mixer, given, self.source)
+        self.source = NEXT if mixer.goal != "stream" else "x[t,i]"
         kinds.write(lines, mixer, self.model.of, self.token)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)
         self.out.extend(lines.lines)

@@ -6,7 +6,7 @@ from typing import Any
 
 from gptcalc.architecture import Norm
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Lines
+from gptcalc.equations.language import Lines, Mark
 
 
 def norm_line(
@@ -36,3 +36,17 @@ def norm_line(
         text += f" + {beta}[{weight}]"
         keys[beta] = f"{key}.bias"
     lines.pointwise(text, condition, saved=saved, constants={"ε": norm.eps}, **keys)
+
+
+def narrowed(lines: Lines, name: str, source: str, key: str) -> None:
+    """ℓ_name: the source through a layer's own matrix to a low rank."""
+    i = source[source.rindex(",") + 1 : -1]
+    left: dict[str, Any] = {f"A_{name}": Mark(f"{key}.left", own=True)}
+    lines.sum(f"ℓ_{name}[t,ẏ] = Σ_{i} {source}·A_{name}[{i},ẏ]", saved=2, **left)
+
+
+def widened(lines: Lines, name: str, target: str, where: str, key: str, matrix: str = "") -> None:
+    """A projection's low-rank part, of each layer its own: target += ℓ_name·B."""
+    matrix = f"B_{matrix or name}"
+    right: dict[str, Any] = {matrix: Mark(key, own=True)}
+    lines.sum(f"{target} += Σ_ẏ ℓ_{name}[t,ẏ]·{matrix}[ẏ,{where}]", **right)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate, Sublayer
+from gptcalc.architecture import Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.convolution import OF_OUTPUT, convolve
 from gptcalc.equations.language import Lines, Mark, number, signed
 from gptcalc.equations.norms import norm_line
 
+#: what a sublayer reads in place of the stream where the one before it sent its output past the stream
+NEXT = "x_N[t,i]"
 
-def enter(lines: Lines, sublayer: Sublayer, given: bool) -> None:
-    """n: what the sublayer reads, the residual stream x, normed where the norm stands in front.
+
+def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]") -> None:
+    """n: what the sublayer reads, the residual stream x or another source, normed where the norm stands in front.
 
     `given`: a norm shared with parallel units has made n already.
     """
-    if sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
-        norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
+    if isinstance(sublayer, Attention) and sublayer.with_embedding:
+        assert sublayer.norm is not None
+        d, stream = lines.scope["i"].size, source.replace("i", "ϊ")
+        lines.pointwise(f"x_C[t,ϊ] = {{{stream} if ϊ < {d}; x_0[t,ϊ − {d}] otherwise}}", saved=2)
+        norm_line(lines.under("norm"), sublayer.norm, "n_C[t,ϊ]", "x_C[t,ϊ]", "ϊ", "norm", saved=2)
+    elif sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
+        norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", source, "i", "norm", saved=2)
         if sublayer.norm_gate is not None:
             _gate(lines.under("norm"))
     elif not given:
-        lines.pointwise("n[t,i] = x[t,i]")
+        lines.pointwise(f"n[t,i] = {source}")
 
 
 def _gate(lines: Lines) -> None:
@@ -35,6 +43,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
     In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
     """
     norm, at = sublayer.norm_behind, sublayer.norm_at
+    if sublayer.projected:
+        lines.pointwise("y_J[t,ϋ] = y[t,ϋ]", saved=2)
+        lines.sum("y[t,i] = Σ_ϋ y_J[t,ϋ]·W_J[ϋ,i]", component="other", W_J=Mark("projection", own=True))
     if sublayer.residual.conv is not None:
         lines.pointwise("y′[t,i] = y[t,i]", saved=2)
         convolve(lines, "y", "i", "conv", sublayer.residual.conv, OF_OUTPUT)
@@ -42,6 +53,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
         norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
+    if sublayer.goal != "stream":
+        lines.pointwise(f"{NEXT} = x[t,i] + y[t,i]" if sublayer.goal == "next_sum" else f"{NEXT} = y[t,i]", saved=2)
+        return
     residual = sublayer.residual
     scale = "" if residual.scale == 1.0 else f"{signed(residual.scale)}·"
     if residual.gate is not None:

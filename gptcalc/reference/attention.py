@@ -25,7 +25,7 @@ from gptcalc.reference.tally import Array
 
 def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     """Each token's mixture of the values it may see: x (B, T, d) -> (B, T, d)."""
-    d = x.shape[-1]
+    d = x.shape[-1] // 2 if a.with_embedding else x.shape[-1]
     if a.experts is not None:
         return attention_experts(a, x, w, step)
     if a.cca is None:
@@ -57,7 +57,18 @@ def _queries(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         x = step.linear(x, w, "q_a", a.bottleneck.rank)  # (B, T, q_rank)
         x = normed(x, a.bottleneck.norm, w.at("q_a_norm"))
         name = "q_b"
-    return step.linear(x, w, name, a.n_heads * a.d_head, bias).reshape(*x.shape[:2], a.n_heads, a.d_head)
+    q = _projected(a, x, w, step, name, a.n_heads * a.d_head, bias)
+    return q.reshape(*x.shape[:2], a.n_heads, a.d_head)
+
+
+def _projected(a: Attention, x: Array, w: Weights, step: Step, name: str, n: int, bias: bool) -> Array:
+    """x · W + b, and x · A · B where each layer adds a low-rank part of its own to shared weights."""
+    y = step.linear(x, w, name, n, bias)
+    if a.adapter is None:
+        return y
+    own = step.own().at(f"{name}_adapter")
+    both: Array = y + step.linear(step.linear(x, own, "left", a.adapter.rank), own, "right", n)
+    return both
 
 
 def _out_normed(norm: OutNorm, o: Array, w: Weights) -> Array:
@@ -113,9 +124,9 @@ def _of_the_source(a: Attention, w: Weights, step: Step) -> tuple[Array, Array]:
 def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Keys (B, g, T, h) and values (B, g, T, c) of the new tokens."""
     heads = (*x.shape[:2], a.n_kv_heads)
-    k = step.linear(x, w, "k", a.n_kv_heads * a.d_head, "k" in a.bias)
+    k = _projected(a, x, w, step, "k", a.n_kv_heads * a.d_head, "k" in a.bias)
     # where one projection serves both, V is the raw one; K is normed and rotated below
-    v = k if a.k_eq_v else step.linear(x, w, "v", a.n_kv_heads * a.d_v, "v" in a.bias)
+    v = k if a.k_eq_v else _projected(a, x, w, step, "v", a.n_kv_heads * a.d_v, "v" in a.bias)
     if a.kv_conv is not None:
         k, v = convolved(k, "k_conv", a.kv_conv, w, step), convolved(v, "v_conv", a.kv_conv, w, step)
     k, v = k.reshape(*heads, a.d_head), v.reshape(*heads, a.d_v)

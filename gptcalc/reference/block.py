@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
+import numpy as np
+
 from gptcalc.architecture import (
     Attention,
     Block,
@@ -54,6 +56,7 @@ class BlockRun:
         self.step = step
         self.streams = streams
         self.prefixes = Prefixes()
+        self.given: Array | None = None  # what the next sublayer reads in place of the stream
 
     def named(self, name: str) -> Weights:
         return self.w.at(str(self.prefixes.next(name)))
@@ -103,7 +106,11 @@ class BlockRun:
 
     def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
         """The stream after a sublayer with a residual of its own."""
+        read, self.given = read if self.given is None else self.given, None
         y, w = self.branch(mixer, x, read)
+        if mixer.goal != "stream":
+            self.given = y if mixer.goal == "next" else x + y
+            return x
         self.step.tally.added(f"{self.step.place}residual", x, y)
         if mixer.residual.gate is not None:
             return mixed(mixer.residual.gate, x, y, w)
@@ -121,6 +128,8 @@ class BlockRun:
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
         """What a sublayer adds to the stream x, given what it reads, and its weights."""
         y, w = self.mix(mixer, read, x)
+        if mixer.projected:
+            y = self.step.linear(y, self.step.own(), "projection", y.shape[-1])
         if mixer.residual.conv is not None:
             y = convolved(y, "conv", mixer.residual.conv, w, self.step)
         if mixer.norm_behind is not None and mixer.norm_at != "post":
@@ -169,6 +178,9 @@ class BlockRun:
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
             return read
+        if isinstance(mixer, Attention) and mixer.with_embedding:
+            assert self.step.embedded is not None
+            read = np.concatenate([read, self.step.embedded], axis=-1)
         n = normed(read, mixer.norm, w.at("norm"))
         if mixer.norm_gate is None:
             return n

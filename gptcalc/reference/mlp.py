@@ -15,11 +15,17 @@ from gptcalc.reference.tally import Array
 def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -> Array:
     """down(act(gate(x)) · up(x)): x (B, T, d) -> (B, T, d)."""
     gate = None
+    own = step.own().at("adapter")  # what each layer has for itself
+    narrow = None if m.adapter is None else step.linear(x, own, "left", m.adapter.rank)  # (B, T, rank)
     if ACTIVATIONS[m.activation].gated:
         gate = step.linear(x, w, "gate", m.d_ff, "gate" in m.bias)  # (B, T, d_ff)
+        if narrow is not None:
+            gate = gate + step.linear(narrow, own, "gate", m.d_ff)
         if m.gate_scale != 1.0:
             gate = gate * m.gate_scale
     up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
+    if narrow is not None:
+        up = up + step.linear(narrow, own, "up", m.d_ff)
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)
     inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at)

@@ -111,7 +111,7 @@ class Model:
             step.attention = []
         if a.encoder is not None and source is not None:
             step.source = self._encode(a.encoder, source, step)
-        x = self._embed(step)
+        step.embedded = x = self._embed(step)
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
         altup = self.architecture.altup
         if altup is not None:
@@ -199,7 +199,7 @@ class Model:
             table = self.weights.at("embedding") if e.tokens == "shared" else at
             x = embedded(e.embedding, table("token", e.v, e.embedding.width), e.d, at, part)
         check_positions(e.embedding, part.length)
-        part.attention = step.attention
+        part.attention, part.embedded = step.attention, x
         for number, block in enumerate(e.blocks()):
             x = BlockRun(w.at(f"layers.{number}"), part).block(block, x)
         return x if e.norm is None else normed(x, e.norm, w.at("final_norm"))

@@ -183,6 +183,9 @@ class _Shrinking:
             if small.norm_gate is not None:
                 rank = self.size("norm_gate.rank", small.norm_gate.rank, least=3)
                 small = replace(small, norm_gate=replace(small.norm_gate, rank=rank))
+            if isinstance(small, (Attention, Mlp)) and small.adapter is not None:
+                rank = self.size("adapter_rank", small.adapter.rank, least=3)
+                small = replace(small, adapter=replace(small.adapter, rank=rank))
             self.mixers[mixer] = small
         return self.mixers[mixer]
 

@@ -50,6 +50,7 @@ class Step:
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.router: Array | None = None  # what the last router of several layers began with
+        self.embedded: Array | None = None  # what the tokens entered as, (B, T, d)
         self.choice: Array | None = None  # the last indexer's choice of keys
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}
@@ -63,6 +64,10 @@ class Step:
         if bias:
             y += w(f"{name}.bias", n)
         return y
+
+    def own(self) -> Weights:
+        """What the layer that runs has for itself of a sublayer whose other weights layers share."""
+        return self.weights.root.at(self.place.rstrip("."))
 
     def joined(self, x: Array, y: Array) -> Array:
         """The stream x with one more summand; where residuals are averaged, all summands weigh the same."""

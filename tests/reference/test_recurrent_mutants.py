@@ -94,6 +94,16 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a ReLU that isn't squared", "rwkv", '"relu2"', '"relu"', "rwkv"),
     # the frame
     ("the stream not scaled", "model", "* mixer.stream_scale if", "* 1.0 if", "minimax"),
+    # a shared block
+    ("the stream in the embedding's place", "block", "[read, self.step.embedded]", "[read, read]", "zamba"),
+    ("the embedding in front", "block", "[read, self.step.embedded]", "[self.step.embedded, read]", "zamba2"),
+    ("a residual inside the shared block", "block", 'y if mixer.goal == "next" else x + y', "x + y", "zamba"),
+    ("the next reads it without the stream", "block", 'y if mixer.goal == "next" else x + y', "y", "zamba2"),
+    ("no projection behind the shared block", "block", "if mixer.projected", "if False", "zamba"),
+    ("no adapters of queries, keys and values", "attention", "if a.adapter is None", "if True", "zamba2_adapters"),
+    ("no adapter of the gate", "mlp", 'gate = gate + step.linear(narrow, own, "gate", m.d_ff)', "pass", "zamba2"),
+    ("one adapter for all layers", "step", 'self.weights.root.at(self.place.rstrip("."))',
+     'self.weights.root.at("layers.1." + self.place.rstrip(".").rpartition(".")[2])', "zamba2"),
 ]  # fmt: skip
 
 

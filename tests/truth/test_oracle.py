@@ -52,7 +52,7 @@ CACHED_OTHERWISE: dict[str, tuple[Fraction, str]] = {
 
 
 def starred(tensor: str) -> str:
-    return re.sub(r"\.\d+\.", ".*.", tensor)
+    return re.sub(r"\.\d+(?=\.)", ".*", tensor)
 
 
 def others(places: list[str]) -> list[str]:

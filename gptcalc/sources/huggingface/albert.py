@@ -62,7 +62,7 @@ ALBERT = BERT.but(
         **names("albert."),
         "embedding.projection": "albert.encoder.embedding_hidden_mapping_in",
         **in_layers(
-            "albert.encoder.albert_layer_groups.{l}.albert_layers.0.",
+            "albert.encoder.albert_layer_groups.{group}.albert_layers.0.",
             {
                 "attn.q": "attention.query",
                 "attn.k": "attention.key",

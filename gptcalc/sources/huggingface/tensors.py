@@ -1,14 +1,16 @@
 """How a foreign checkpoint holds a weight: under which name, in which layout, alone or together with others.
 
 A map (`Names`) goes from the stem of a weight's key (`attn.q` for attn.q and attn.q.bias, `attn.norm` for
-attn.norm.weight) to a module's name, with {l} for the layer and {e} for the expert. A plain name means: a matrix of its
+attn.norm.weight) to a module's name, with {l} for the layer and {e} for the expert; of weights
+that layers share {l} is the first of them, {group} the section's number among those of its kind. What each such layer
+has for itself may stand in the {first} of them as its {use}, both counted from 0. A plain name means: a matrix of its
 own, stored [out, in] as torch does. `Held` says what is different. Several alternatives are tried in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture import Architecture, Fused, Mixer, Modules, Prefixes, stem, sublayers
@@ -35,6 +37,7 @@ class Held:
     groups: the parts alternate within this many groups: a number, or a field of the sublayer such as n_kv_heads.
     stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front; where
         each of several [out, in] has a share of the inputs (shared experts), they lie one behind the other.
+    beside: it lies here in layers alone that have such a sublayer as well.
     """
 
     module: str
@@ -43,6 +46,7 @@ class Held:
     stored: Stored = "out,in"
     weight: str = ".weight"
     bias: str = ".bias"
+    beside: str = ""
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -143,6 +147,7 @@ class TensorNames:
         encoder = architecture.encoder
         self.encoder = [_by_prefix(sublayers(block)) for block in encoder.blocks()] if encoder is not None else []
         self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
+        self.firsts, self.uses = _sharing(self.layers)
 
     def places(self, key: str) -> list[Place]:
         """Where a weight may lie, the likeliest place first."""
@@ -153,33 +158,42 @@ class TensorNames:
             raise InputError(f"no tensor name is known for {key}", kind="unsupported")
         entries = [entry] if isinstance(entry, (str, Held)) else entry
         held = [Held(e) if isinstance(e, str) else e for e in entries]
-        return [self.place(each, stem, bias, layer) for each in held if len(held) == 1 or self.fits(each, stem, layer)]
+        fit = [each for each in held if len(held) == 1 or self.fits(each, stem, layer)]
+        group = self.shared[key.split(".")[1]][0] if key.startswith("shared.") else None
+        return [self.place(each, stem, bias, layer, group) for each in fit]
 
     def fits(self, held: Held, stem: str, layer: int | None) -> bool:
-        """Whether a sublayer has what the parts of a fused matrix are measured by."""
+        """Whether a sublayer has what the parts of a fused matrix are measured by, and beside it what it should."""
+        if held.beside and (layer is None or held.beside not in self.layers[layer]):
+            return False
         fields = [value for _, value in held.parts if isinstance(value, str)]
         return not fields or all(hasattr(self.mixer(stem, layer), name) for name in fields)
 
     def split(self, key: str) -> tuple[int | None, str]:
-        """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last. Weights that layers
-        share, shared.attn.q, have the number of their section among those of its kind."""
+        """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last, and weights that
+        layers share, shared.attn.q, stand in the first of them."""
         words = key.split(".", 2)
         if words[0] == "encoder":
             layer, local = self.split(key.partition(".")[2])
             return layer, f"encoder.{local}"
         if words[0] == "shared":
-            number, prefix = self.shared[words[1]]
-            return number, f"{prefix}.{words[2]}"
+            return self.firsts[words[1]], f"{self.shared[words[1]][1]}.{words[2]}"
         if words[0] == "layers":
             return int(words[1]), words[2]
         if words[0] == "mtp":
             return self.architecture.n_layers + int(words[1]), words[2]
         return None, key
 
-    def place(self, held: Held, stem: str, bias: bool, layer: int | None) -> Place:
+    def place(self, held: Held, stem: str, bias: bool, layer: int | None, group: int | None = None) -> Place:
+        """`group`: which of the sections of its kind whose weights layers share."""
         name = held.module + (held.bias if bias else held.weight)
         if layer is not None:
             name = name.replace("{l}", str(layer))
+        if "{first}" in name and layer is not None:
+            first, use = self.uses[layer, stem.partition(".")[0]]
+            name = name.replace("{first}", str(first)).replace("{use}", str(use))
+        if group is not None:
+            name = name.replace("{group}", str(group))
         matrix = not bias and stem.rpartition(".")[2] in MATRICES
         if not held.parts:
             return Place(name, matrix, held.stored)
@@ -220,6 +234,21 @@ def _shared(architecture: Architecture) -> dict[str, tuple[int, str]]:
     return found
 
 
+def _sharing(layers: list[dict[str, Mixer]]) -> tuple[dict[str, int], dict[tuple[int, str], tuple[int, int]]]:
+    """Of sections whose weights layers share the first layer that has each; of each layer's sublayer with such weights
+    that first layer, and how many sublayers of its prefix with such weights stand before it."""
+    firsts: dict[str, int] = {}
+    uses: dict[tuple[int, str], tuple[int, int]] = {}
+    before: dict[str, int] = {}
+    for number, layer in enumerate(layers):
+        for prefix, mixer in layer.items():
+            if mixer.tied:
+                first = firsts.setdefault(mixer.section, number)
+                uses[number, prefix] = first, before.get(prefix, 0)
+                before[prefix] = before.get(prefix, 0) + 1
+    return firsts, uses
+
+
 def _stem(key: str) -> tuple[str, bool]:
     for ending, bias in ((".weight", False), (".bias", True)):
         if key.endswith(ending):
@@ -233,7 +262,7 @@ def in_layers(prefix: str, entries: Names) -> dict[str, Entry]:
     def prefixed(entry: str | Held) -> str | Held:
         if isinstance(entry, str):
             return prefix + entry
-        return Held(prefix + entry.module, entry.parts, entry.groups, entry.stored, entry.weight, entry.bias)
+        return replace(entry, module=prefix + entry.module)
 
     return {
         stem: prefixed(entry) if isinstance(entry, (str, Held)) else tuple(prefixed(e) for e in entry)

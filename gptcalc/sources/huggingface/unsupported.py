@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _RECURRENT = """
-glm5_next_text hymba jet_nemotron plamo2 zamba zamba2
+glm5_next_text hymba jet_nemotron plamo2
 """
 
 _OTHERS = """
