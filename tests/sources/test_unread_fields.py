@@ -108,18 +108,21 @@ def test_a_field_that_the_class_reads_and_the_reader_does_not_is_refused() -> No
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "concept"),
     [
-        {"architectures": ["LlamaForCausalLMEagle3"]},
-        {"architectures": ["DFlashDraftModel"]},
-        {"architectures": ["LlamaForCausalLMMedusa"]},
-        {"draft_vocab_size": 32000},
-        {"eagle_config": {"layers": [1]}},
-        {"num_target_layers": 3},
+        ({"architectures": ["LlamaForCausalLMEagle3"]}, "beside hidden states of another model (EAGLE-3)"),
+        ({"architectures": ["DFlashDraftModel"]}, "attends to hidden states of another model (DFlash)"),
+        ({"architectures": ["DSparkDraftModel"]}, "attends to hidden states of another model (DFlash)"),
+        ({"architectures": ["LlamaForCausalLMMedusa"]}, "heads for further tokens"),
+        ({"draft_vocab_size": 32000}, "(EAGLE-3)"),
+        ({"eagle_config": {"layers": [1]}}, "layers that read hidden states of another model"),
+        ({"num_target_layers": 3}, "layers that read hidden states of another model"),
     ],
 )
-def test_draft_models_are_never_counted_as_another(changes: dict[str, Any]) -> None:
-    assert "a draft model, not the class that model_type 'llama' names" in refusal({**LLAMA, **changes}).message
+def test_draft_models_are_never_counted_as_another(changes: dict[str, Any], concept: str) -> None:
+    error = refusal({**LLAMA, **changes})
+    assert "a draft model, not the class that model_type 'llama' names" in error.message
+    assert concept in (error.hint or "")
 
 
 def test_a_draft_vocabulary_of_null_is_none() -> None:

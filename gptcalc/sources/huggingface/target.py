@@ -23,6 +23,14 @@ OF_DRAFTS = (
     "draft_vocab_size", "eagle_config", "dflash_config", "num_target_layers", "speculators_config", "medusa_num_heads",
 )  # fmt: skip
 
+#: what drafts have that no document can say, by words in the name of their class or of a field of theirs
+MISSING = {
+    "eagle3|draft_vocab": "attention that reads a token's embedding beside hidden states of another model (EAGLE-3)",
+    "dflash|dspark|domino": "a block of tokens at once that attends to hidden states of another model (DFlash)",
+    "medusa|hydra": "heads for further tokens behind another model's last hidden state",
+}
+MISSING_ELSE = "layers that read hidden states of another model"
+
 #: words in names of fields that mean structure
 STRUCTURE = re.compile(r"expert|rank|head|window|vocab|layer|hidden|intermediate|dim|width|size")
 
@@ -51,7 +59,7 @@ def target(config: Mapping[str, Any], types: Iterable[str], others: Collection[s
     if draft is not None or (name is not None and DRAFT.search(name)):
         what = f"architectures names {printable(name)}" if name and DRAFT.search(name) else f"it has {draft}"
         problem = f"a draft model, not the class that model_type {printable(types[0])!r} names ({what})"
-        raise InputError(problem, "draft models are not supported yet", "unsupported")
+        raise InputError(problem, f"not supported yet: {missing(f'{name} {draft}')}", "unsupported")
     if name is None:
         return Target(None, True)
     if name in others or any(is_of(name, model_type) for model_type in types):
@@ -63,6 +71,11 @@ def target(config: Mapping[str, Any], types: Iterable[str], others: Collection[s
         problem = f"model_type {printable(types[0])!r} contradicts architectures {name}, a class of {owners[0]}"
         raise InputError(problem, "a draft head, or a wrong model_type?", "unsupported")
     return Target(name, all(class_of(model_type) is None for model_type in types))
+
+
+def missing(names: str) -> str:
+    """The concept that a draft model needs, by its class and its field."""
+    return next((concept for words, concept in MISSING.items() if re.search(words, names.lower())), MISSING_ELSE)
 
 
 def first_class(config: Mapping[str, Any]) -> str | None:
