@@ -76,10 +76,7 @@ class Part(Strict, frozen=True, kw_only=True):
     `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
     """
 
-    units: (
-        "tuple[Attention | LatentAttention | CompressedAttention | Mlp | Experts | LinearAttention | Mamba | Mamba2"
-        " | ShortConvolution | GatedRecurrence | MatrixLSTM | TimeMixing | ChannelMixing | Block, ...]"
-    )
+    units: "tuple[Mixer | Block, ...]"
     norm: Norm | None = None
     out_norm: Norm | None = None
     scale: float = 1.0  # factor of the sum of several units
