@@ -50,6 +50,7 @@ Stored: TypeAlias = Literal[
     "open entry",  # what is needed of the tokens of an entry that is not complete
     "state",  # of a recurrent mixer
     "convolution",  # the last tokens before a convolution
+    "last token",  # what the next one is mixed with
 ]
 
 #: a learned tensor by what is done with it

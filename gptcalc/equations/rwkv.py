@@ -60,7 +60,7 @@ def channel_mixing(lines: Lines) -> None:
 def _before(lines: Lines, i: str) -> None:
     """n_P: what the token before read; zeros before the first."""
     lines.pointwise(f"n_P[t,{i}] = {{n[t − 1,{i}] if t > 0; 0 otherwise}}")
-    lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "convolution", Constant())
+    lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "last token", Constant())
 
 
 def _mix(lines: Lines, name: str, key: str, i: str) -> None:

@@ -17,6 +17,7 @@ from gptcalc.document import build
 from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, equations
 from gptcalc.equations.language import Lines
 from gptcalc.errors import InputError
+from gptcalc.sources import load
 
 MIB, GIB = 2**20, 2**30
 ENGINES: tuple[Engine, ...] = ("ideal", "vllm", "llama.cpp", "transformers")
@@ -267,3 +268,9 @@ def test_latents_in_a_window() -> None:
     assert kv(model, context=99, engine="transformers").bytes == 4 * token
     with pytest.raises(InputError, match="latents in a window"):
         kv(model, context=99, engine="vllm")
+
+
+def test_transformers_keeps_one_token_for_rwkv() -> None:
+    """Five arrays of d channels a layer: what both mixers read last, in the model's type; sum, weights and exponent in
+    fp32 (RwkvModel.forward)."""
+    assert kv(load("rwkv-4-169m").architecture, engine="transformers").bytes == 12 * 768 * (2 * 2 + 3 * 4)

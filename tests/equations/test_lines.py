@@ -181,7 +181,7 @@ def compare_caches(run: Run, model: Model) -> None:
         assert line.stored is not None
         places = [(part, name) for name in NAMES.get(line.stored, ())]
         places += [(f"{part}.{under}", name) for under, name in INDEXED.get(line.stored, ())]
-        if line.stored == "convolution":
+        if line.stored in ("convolution", "last token"):
             of = line.statement.left.name.removeprefix("R_")
             names = ("conv",) if of == "y" else (f"{of}_conv", "x_conv", "inner_conv") if of == "u" else (f"{of}_conv",)
             places += [(f"{part}.{name}", "recent") for name in names]
@@ -201,8 +201,12 @@ def compare_caches(run: Run, model: Model) -> None:
         for place in places:
             if place in model.cache.arrays:
                 expected = model.cache.arrays[place][0]
-                rows = np.moveaxis(array, 0, -2) if array.ndim > 2 and line.stored != "convolution" else array
-                rows = rows.reshape(*rows.shape[:1], -1) if line.stored == "convolution" else rows
+                rows = (
+                    np.moveaxis(array, 0, -2)
+                    if array.ndim > 2 and line.stored not in ("convolution", "last token")
+                    else array
+                )
+                rows = rows.reshape(*rows.shape[:1], -1) if line.stored in ("convolution", "last token") else rows
                 same(f"{place} in the cache", rows[..., rows.shape[-2] - expected.shape[-2] :, :], expected)
                 compared.add(place)
     missed = {place for place, array in model.cache.arrays.items() if array.size} - compared

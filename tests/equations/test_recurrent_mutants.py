@@ -100,7 +100,7 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
     ("the normalizer not kept", "recurrent", '"N[ġ,ȧ]", "μ[ġ]")', '"μ[ġ]")', "xlstm-7b cache"),
     ("gates of a cell without bias", "recurrent", "W_{name}[i,ġ] + b_{name}[ġ]", "W_{name}[i,ġ]", "xlstm-7b total"),
     ("RWKV's exponent not kept", "rwkv", '"N[ẇ]", "μ[ẇ]")', '"N[ẇ]")', "rwkv-4-169m cache"),
-    ("the token before not kept", "rwkv", 'lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "convolution", Constant())',
+    ("the token before not kept", "rwkv", 'lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "last token", Constant())',
      "pass", "rwkv-4-169m cache"),
     ("no gate of channel mixing", "rwkv", '(("r", "receptance", "i"), ("k", "up", "f"))', '(("k", "up", "f"),)',
      "rwkv-4-169m decode"),

@@ -93,7 +93,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("channel mixing not gated", "rwkv", "return gate * step", "return step", "rwkv"),
     ("a ReLU that isn't squared", "rwkv", '"relu2"', '"relu"', "rwkv"),
     # the frame
-    ("the stream not scaled", "model", "* mixer.stream_scale if", "* 1.0 if", "minimax"),
+    ("the stream not scaled", "block", "* mixer.stream_scale if", "* 1.0 if", "minimax"),
     # a shared block
     ("the stream in the embedding's place", "block", "[read, self.step.embedded]", "[read, read]", "zamba"),
     ("the embedding in front", "block", "[read, self.step.embedded]", "[self.step.embedded, read]", "zamba2"),

@@ -91,7 +91,7 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
 #: the kind of cache by what is stored, where nothing limits it
 KINDS: dict[Stored, Kind] = {
     "keys": "full", "values": "full", "latent": "latent", "rotary key": "latent", "index keys": "index",
-    "entries": "compressed", "open entry": "open", "state": "state", "convolution": "conv",
+    "entries": "compressed", "open entry": "open", "state": "state", "convolution": "conv", "last token": "shift",
 }  # fmt: skip
 
 UNDIVIDED = Layout()

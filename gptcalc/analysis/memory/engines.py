@@ -60,10 +60,12 @@ GROUP_RATIO = (3, 2)
 
 
 #: what kind of cache a store line needs; of `cross` there is one share for every source token
-Kind = Literal["full", "window", "chunk", "latent", "index", "compressed", "cross", "state", "conv", "open", "padding"]
+Kind = Literal[
+    "full", "window", "chunk", "latent", "index", "compressed", "cross", "state", "conv", "shift", "open", "padding"
+]
 
 #: kinds that don't grow with the context
-CONSTANT: frozenset[Kind] = frozenset({"cross", "state", "conv", "open"})
+CONSTANT: frozenset[Kind] = frozenset({"cross", "state", "conv", "shift", "open"})
 
 
 class Pool(Struct, frozen=True):
@@ -155,7 +157,7 @@ def held(
 def _recurrent(pools: list[Pool]) -> list[Pool]:
     """Of recurrent layers, the states and what they keep before a convolution; attention may have one of its own."""
     attend = {pool.name for pool in pools if pool.grows} - {pool.name for pool in pools if pool.kind == "state"}
-    return [pool for pool in pools if pool.kind in ("state", "conv") and pool.name not in attend]
+    return [pool for pool in pools if pool.kind in ("state", "conv", "shift") and pool.name not in attend]
 
 
 def _constant(engine: Engine, pool: Pool) -> Held:
@@ -163,7 +165,7 @@ def _constant(engine: Engine, pool: Pool) -> Held:
     size = pool.bytes
     if pool.kind == "conv" and engine == "transformers":
         size = size // pool.taps * (pool.taps + 1)
-    elif pool.kind in ("state", "conv") and engine == "llama.cpp":
+    elif pool.kind in ("state", "conv", "shift") and engine == "llama.cpp":
         size = FP32 * pool.elements
     return Held(pool, 0, pool.layers * size)
 
