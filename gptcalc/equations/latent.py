@@ -37,7 +37,7 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     if a.q_rank is not None:
         letters["m"] = symbols.index("q_rank", a.q_rank, "channels", name)
         if a.raw_queries:
-            letters["y"] = symbols.derived(f"2·{letters['m'].symbol}", 2 * a.q_rank, "channels")
+            letters["ẏ"] = symbols.derived(f"2·{letters['m'].symbol}", 2 * a.q_rank, "channels")
     if a.index is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
@@ -72,7 +72,7 @@ def latent_attention(
     else:
         _attend_absorbed(lines, a, pairs, dropout)
     if a.gate is not None:
-        gated(lines, a.gate, "t", "h", "w", "c_B[t,y]" if a.raw_queries else "n[t,i]")
+        gated(lines, a.gate, "t", "h", "w", "c_B[t,ẏ]" if a.raw_queries else "n[t,i]")
     bias = plus("b_O[i]", "out" in a.bias)
     lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
 
@@ -89,8 +89,8 @@ def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
         norm_line(lines, a.latent_norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
         source, over = "c_Q[t,m]", "m"
         if a.raw_queries:
-            source, over, rank = "c_B[t,y]", "y", lines.scope["m"].symbol
-            lines.pointwise(f"{source} = {{c_Q[t,y] if y < {rank}; c_R[t,y − {rank}] otherwise}}")
+            source, over, rank = "c_B[t,ẏ]", "ẏ", lines.scope["m"].symbol
+            lines.pointwise(f"{source} = {{c_Q[t,ẏ] if ẏ < {rank}; c_R[t,ẏ − {rank}] otherwise}}")
         lines.sum(f"q[t,h,b] = Σ_{over} {source}·W_UQ[{over},h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     if a.q_scale != 1.0:
         lines.pointwise(f"q[t,h,b] = {signed(a.q_scale)}·q[t,h,b]")

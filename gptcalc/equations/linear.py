@@ -99,20 +99,20 @@ def _decay(lines: Lines, decay: Decay, states: str) -> None:
         layer = f"(1 − layer/(n_layers − 1 + {number(1e-5)}) + {number(1e-5)})"
         lines.pointwise(f"γ[t,{states}] = exp(−{slope}·{layer})")
         return
-    f = f"φ[t,{where}]"
+    f = f"F[t,{where}]"
     if decay.rank is None:
-        lines.sum(f"{f} = Σ_i n[t,i]·W_φ[i,{where}]", saved=2, W_φ="decay")
+        lines.sum(f"{f} = Σ_i n[t,i]·W_F[i,{where}]", saved=2, W_F="decay")
     else:
-        lines.sum("φ′[t,ḟ] = Σ_i n[t,i]·V_φ[i,ḟ]", saved=2, V_φ="decay_a")
-        lines.sum(f"{f} = Σ_ḟ φ′[t,ḟ]·W_φ[ḟ,{where}]", saved=2, W_φ="decay_b")
-    inner = f"{f} + b_φ[{where}]"
+        lines.sum("F′[t,ḟ] = Σ_i n[t,i]·V_F[i,ḟ]", saved=2, V_F="decay_a")
+        lines.sum(f"{f} = Σ_ḟ F′[t,ḟ]·W_F[ḟ,{where}]", saved=2, W_F="decay_b")
+    inner = f"{f} + b_F[{where}]"
     rate = f"exp(A_log[{states}])"
     forms = {
         "softplus": f"exp(−{rate}·softplus({inner}))",
         "bounded": f"exp({signed(decay.floor)}·σ({rate}·({inner})))",
         "sigmoid": f"exp(−softplus(−({inner}))/{number(decay.divisor)})",
     }
-    marks = {"b_φ": "dt_bias"} if decay.form == "sigmoid" else {"b_φ": "dt_bias", "A_log": "A_log"}
+    marks = {"b_F": "dt_bias"} if decay.form == "sigmoid" else {"b_F": "dt_bias", "A_log": "A_log"}
     lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]
 
 

@@ -77,17 +77,17 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM) -> None:
     for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("z", "ẇ", "gate")):
         lines.sum(f"{name}[t,ġ,{letter}] = Σ_i n[t,i]·W_{name}[i,ġ,{letter}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
     lines.pointwise("q[t,ġ,ȧ] = q[t,ġ,ȧ]/√d_k")
-    for name, key in (("ι", "input_gate"), ("φ", "forget_gate")):
+    for name, key in (("ι", "input_gate"), ("F", "forget_gate")):
         marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
         lines.sum(f"{name}[t,ġ] = Σ_i n[t,i]·W_{name}[i,ġ] + b_{name}[ġ]", saved=2, **marks)  # type: ignore[arg-type]
         cap = number(m.gate_softcap)
         lines.pointwise(f"{name}[t,ġ] = {cap}·tanh({name}[t,ġ]/{cap})", saved=2)
-    lines.pointwise("φ[t,ġ] = −softplus(−φ[t,ġ]) + μ[ġ]")
-    lines.pointwise("μ[ġ] = max(φ[t,ġ], ι[t,ġ])")
+    lines.pointwise("F[t,ġ] = −softplus(−F[t,ġ]) + μ[ġ]")
+    lines.pointwise("μ[ġ] = max(F[t,ġ], ι[t,ġ])")
     lines.pointwise("k[t,ġ,ȧ] = exp(ι[t,ġ] − μ[ġ])·k[t,ġ,ȧ]", saved=2)
-    lines.pointwise("S[ġ,ȧ,ẇ] = exp(φ[t,ġ] − μ[ġ])·S[ġ,ȧ,ẇ]")
+    lines.pointwise("S[ġ,ȧ,ẇ] = exp(F[t,ġ] − μ[ġ])·S[ġ,ȧ,ẇ]")
     lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-    lines.pointwise("N[ġ,ȧ] = exp(φ[t,ġ] − μ[ġ])·N[ġ,ȧ] + k[t,ġ,ȧ]")
+    lines.pointwise("N[ġ,ȧ] = exp(F[t,ġ] − μ[ġ])·N[ġ,ȧ] + k[t,ġ,ȧ]")
     lines.sum("ν[t,ġ] = Σ_ȧ q[t,ġ,ȧ]·N[ġ,ȧ]")
     lines.sum("o[t,ġ,ẇ] = Σ_ȧ q[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
     lines.pointwise(f"o[t,ġ,ẇ] = o[t,ġ,ẇ]/(max(abs(ν[t,ġ]), exp(−μ[ġ])) + {number(FLOOR)})", saved=2)

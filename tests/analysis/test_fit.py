@@ -168,7 +168,9 @@ def test_utilization() -> None:
 def test_largest_batch_and_context_are_tight(
     model: Architecture, batch: int, context: int, engine: Any, room: int, ways: dict[str, Any]
 ) -> None:
-    """They fit, and one more does not."""
+    """They fit, and one more does not, unless the next token has no position."""
+    table = model.c if model.embedding.position == "learned" else None
+    context = min(context, table or context)
     try:
         run = Inference(model, InferenceRun(engine=engine, **ways))
         budget = run.fullest(1, 1)[1].weights + room
@@ -181,7 +183,7 @@ def test_largest_batch_and_context_are_tight(
                          (found.max_context, lambda n: run.needed(batch, n))):  # fmt: skip
         assert most is not None
         assert most == 0 or needed(most) <= budget
-        assert needed(most + 1) > budget
+        assert needed(most + 1) > budget or (most == table and most == found.max_context)
 
 
 @settings(max_examples=30, deadline=None)
