@@ -106,6 +106,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
         if self.goal != "stream" and (self.norm_at != "pre" or self.residual != Residual()):
             raise InputError(f"{self.section}.goal: {self.goal!r} is not the stream, so there is no residual to change")
+        if self.tied and self.residual.conv is not None:
+            raise InputError(f"{self.section}.out_conv: not defined for a sublayer whose weights layers share")
         if self.residual.factors is not None:
             others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
             for key, used in {**others, "norm_at: post": self.norm_at == "post"}.items():

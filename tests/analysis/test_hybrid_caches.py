@@ -101,7 +101,7 @@ def test_layers_fill_groups_in_vllm() -> None:
 
 MUTANTS = [
     (engines, "FP32 * pool.elements", "2 * pool.elements", "llama.cpp, Falcon-H1-1.5B: R and S"),
-    (engines, '("state", "conv") and engine == "llama.cpp"', '("state",) and engine == "llama.cpp"',
+    (engines, '("state", "conv", "shift") and engine == "llama.cpp"', '("state", "shift") and engine == "llama.cpp"',
      "llama.cpp, Qwen3.6-27B, 4 sequences: RS buffer 598.50 MiB"),
     (engines, "size // pool.taps * (pool.taps + 1)", "size",
      "transformers, Mamba-130M: states of 24 layers in fp32, convolutions over the last 4 in bf16"),

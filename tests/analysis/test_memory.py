@@ -264,9 +264,12 @@ def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
 ) -> None:
     run = laid_out(model, ways, how)
-    found = run.memory(batch, context)
     # pages of one size are grouped stage by stage, so vLLM's cache is held against itself only without stages
-    alone = Inference(model, InferenceRun(**how)).device(0, batch, context)
+    try:
+        found = run.memory(batch, context)
+        alone = Inference(model, InferenceRun(**how)).device(0, batch, context)
+    except InputError:  # on one device its pages would be of several sizes beside states
+        assume(False)
     extra = dict.fromkeys(PARTS, 0)
     for row in found.replicated:
         extra[row.part] += row.bytes

@@ -227,3 +227,19 @@ def test_a_lock_file_has_its_own_settings(tmp_path: Path) -> None:
 
 def test_what_confirms_a_figure_is_in_the_json() -> None:
     assert "published figure" in json.loads(run("params", "gpt2", "--why", "total", "--json").stdout)["confirmed_by"]
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"model_type": "gpt_neo", "num_layers": 2, "attention_types": [[[["x"]], 2]]}, "attention_types"),
+        ({"model_type": "gpt_neo", "num_layers": 2, "attention_types": [[[], 10**30]]}, "attention_types"),
+        ({"model_type": "gemma3_text", "query_pre_attn_scalar": 0}, "query_pre_attn_scalar"),
+        ({"model_type": "llama4_text", "num_hidden_layers": 2, "layer_types": [["a"], ["b"]]}, "layer_types"),
+    ],
+)
+def test_odd_values_of_a_config_are_named(tmp_path: Path, config: dict[str, object], field: str) -> None:
+    found = run("params", written(tmp_path, config, "config.json"))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert field in found.stderr
+    assert "internal error" not in found.stderr

@@ -35,6 +35,15 @@ class Reading(NamedTuple):
         return minimal(self.whole)
 
 
+def _filled(reader: Reader, fields: Fields) -> dict[str, Any]:
+    """The reader's document; a value of a kind that its arithmetic can't take is named."""
+    try:
+        return reader.fill(fields)
+    except (TypeError, ZeroDivisionError, OverflowError):
+        name = fields.asked[-1] if fields.asked else "the config"
+        raise InputError(f"{fields.within}{name}: {shown(fields.values.get(name))} is nothing that it may be") from None
+
+
 def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
     refuse(config.get("model_type"))
@@ -44,7 +53,7 @@ def read(config: Mapping[str, Any]) -> Reading:
     aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
     reader = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
-    document = reader.fill(fields)
+    document = _filled(reader, fields)
     notes += [*inferred, *dict.fromkeys(fields.notes)]
     if not aim.known:
         notes.append(assumed_class(aim, fields))

@@ -39,6 +39,8 @@ SANDWICH_NAMES = in_layers(
 
 def query_scale(fields: Fields) -> float | None:
     scalar = fields.number("query_pre_attn_scalar")
+    if scalar is not None and scalar <= 0:
+        fields.wrong(["query_pre_attn_scalar"], "a number above 0", scalar)
     return None if scalar is None else float(scalar) ** -0.5
 
 

@@ -19,11 +19,11 @@ def neo_layers(fields: Fields, n: int) -> Sequence[str]:
     layers = fields.items("attention_layers") or []
     for item in fields.items("attention_types") or []:
         match item:
-            case [list() as words, int() as times] if times * len(words) <= n:
+            case [list() as words, int() as times] if 0 <= times <= n and times * len(words) <= n:
                 layers = layers if fields.present("attention_layers") else layers + words * times
             case _:
                 raise InputError(f"{fields.within}attention_types: {shown(item)} is not a pattern of up to {n} layers")
-    if len(layers) != n or not set(layers) <= set(name):
+    if len(layers) != n or not all(isinstance(word, str) and word in name for word in layers):
         raise InputError(
             f"{fields.within}attention_types: expected global or local for {n} layers, found {len(layers)}"
         )
