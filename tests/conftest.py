@@ -14,7 +14,9 @@ from hypothesis import settings
 
 from gptcalc.cli import run
 
-settings.register_profile("any machine", deadline=None)  # a slow one is no mistake of the program
+settings.register_profile(
+    "any machine", deadline=None, derandomize="CI" in os.environ
+)  # a slow one is no mistake of the program
 settings.load_profile("any machine")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub

@@ -206,6 +206,7 @@ def finite(value: Any) -> bool:
     return "NaN" not in json.dumps(value) and "Infinity" not in json.dumps(value)
 
 
+@pytest.mark.heavy  # shrinking a find takes minutes
 @pytest.mark.parametrize("breaker", BREAKERS, ids=lambda breaker: breaker.__name__)
 @given(data=st.data())
 @settings(max_examples=25, **REUSED)
