@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_type_hints
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from gptcalc.architecture import ACTIVATIONS, Attention, Count, Experts, LatentAttention, Mlp
+from gptcalc.architecture.base import OrNone
 from gptcalc.document import ABOUT, CORE, KINDS
+from gptcalc.document.fields import declared, keys_of
 from gptcalc.sources import preset
 from gptcalc.sources.huggingface.classes import every_class
 from gptcalc.sources.huggingface.families import READERS
@@ -33,15 +35,22 @@ REUSED: dict[str, Any] = {
 
 SECTIONS = (Attention, LatentAttention, Mlp, Experts)
 KNOWN = CORE | ABOUT | KINDS.keys() | {"like"} | {
-    field.encode_name for kind in SECTIONS for field in msgspec.structs.fields(kind)
+    key for kind in SECTIONS for key in keys_of(kind)
 }  # fmt: skip
 
-#: counts of what may be absent, and the first of what is numbered
+#: counts of what may be absent, in a section or in a group whose keys stand beside the section's, and the first of
+#: what is numbered
 MAY_BE_ZERO = {
     "mtp",
     "offset",
     "active",
-    *(name for kind in SECTIONS for name, type_ in get_type_hints(kind, include_extras=True).items() if type_ == Count),
+    *(
+        field.encode_name
+        for kind in SECTIONS
+        for struct in (kind, *(option for group in declared(kind) if group.flat for option in group.structs))
+        for field in msgspec.structs.fields(struct)
+        if field.type in (Count, OrNone)
+    ),
 }
 
 NO_SIZE = [-1, 2.5, True, False, "eight", "4096", [], [1], {"a": 1}, math.nan, math.inf, 10**12, 10**30, "n", ""]
@@ -206,7 +215,6 @@ def finite(value: Any) -> bool:
     return "NaN" not in json.dumps(value) and "Infinity" not in json.dumps(value)
 
 
-@pytest.mark.heavy  # shrinking a find takes minutes
 @pytest.mark.parametrize("breaker", BREAKERS, ids=lambda breaker: breaker.__name__)
 @given(data=st.data())
 @settings(max_examples=25, **REUSED)
