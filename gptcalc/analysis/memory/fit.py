@@ -68,9 +68,7 @@ def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: 
     how = settled(how, capacity, device_name)
     run = Inference(architecture, how)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
-    # an engine that can't even start is no measure for one that can; asked of one token, so that no longer request fits
-    # where a shorter one doesn't
-    if run.newer is not None and not asked.fits(batch=1, context=1) and asked.fits(run.newer, batch=1, context=1):
+    if run.newer is not None and run.starts_only_newer(asked.budget):
         run = run.newer
         asked = asked._replace(run=run)
     run_ = run.fuller(asked.batch, asked.context)

@@ -191,6 +191,13 @@ class Inference:
         own = self.fullest(batch, context)[1].total
         return own if self.newer is None else max(own, self.newer.needed(batch, context))
 
+    def starts_only_newer(self, budget: int) -> bool:
+        """Whether vLLM's second runner alone can start: one that can't at all is no measure for one that can.
+
+        Asked of one token, so that no longer request fits where a shorter one doesn't.
+        """
+        return self.newer is not None and self.newer.needed(1, 1) <= budget < self.needed(1, 1)
+
     def fuller(self, batch: int, context: int) -> Inference:
         """This run, or vLLM's with its second runner, whichever needs more."""
         newer = self.newer

@@ -59,7 +59,7 @@ def served(
     condition = None
     if run.newer is not None:
         newer = least(run.newer, proposer and proposer.newer, budget, context)
-        if found.requests == 0 < newer.requests:
+        if run.starts_only_newer(budget):
             condition = f"if it is vLLM {VERSIONS['second']}"
         if condition is not None or newer.concurrency < found.concurrency:
             run, proposer, found = run.newer, proposer and proposer.newer, newer
