@@ -187,3 +187,20 @@ def test_a_quiet_verdict_asks_for_no_advice(gptcalc: Command, monkeypatch: pytes
 
     monkeypatch.setattr(fit, "advised", advised)
     assert gptcalc("fit", "gpt2", "--budget", "24GiB", "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("serve", "bert-base", "--device", "l4"), ("kv", "bert-base", "--bytes", "1GiB")]
+)
+def test_a_model_without_a_cache_is_told_so(gptcalc: Command, arguments: tuple[str, ...]) -> None:
+    found = gptcalc(*arguments)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "no cache" in found.err
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp"])
+def test_engines_that_run_no_rwkv_4(gptcalc: Command, engine: str) -> None:
+    """vLLM has no model of the kind, llama.cpp RWKV-6 and 7 alone (LLM_ARCH_RWKV6, LLM_ARCH_RWKV7)."""
+    found = gptcalc("kv", "rwkv-4-169m", "--engine", engine)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "RWKV-4" in found.err

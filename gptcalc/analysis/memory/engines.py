@@ -138,6 +138,9 @@ def held(
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
         raise InputError(f"--engine {engine}: what it sets aside for latents in a window is not known here",
                          "ideal and transformers are", "unsupported")  # fmt: skip
+    if engine in ("vllm", "llama.cpp") and any(pool.kind == "shift" for pool in pools):
+        raise InputError(f"--engine {engine}: it runs no model whose mixers read the last token's input (RWKV-4)",
+                         "ideal and transformers do", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
     recurrent = _recurrent(pools)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from gptcalc.analysis.memory.engines import Blocks
+from gptcalc.errors import InputError
 
 #: beyond this nothing grows any more: the answer is "any"
 UNBOUNDED = 2**160
@@ -29,9 +30,14 @@ class Room(Struct, frozen=True, kw_only=True):
 def room(size: int, needed: Callable[[int], int], context: int, cut: Blocks | None) -> Room:
     """needed: bytes that one sequence of a length takes. Whole blocks are shared by requests, as vLLM counts them.
 
-    vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config and get_kv_cache_capacity.
+    vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config and get_kv_cache_capacity. InputError where
+    there is no cache.
     """
     request = needed(context)
+    if request == 0:
+        raise InputError(
+            "no cache: this model keeps nothing from one token to the next", "memory and fit answer", "usage"
+        )
     usable = size if cut is None else size // cut.bytes * cut.bytes
     return Room(
         bytes=size,
