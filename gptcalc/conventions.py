@@ -17,7 +17,6 @@ from typing import (
     Any,
     Concatenate,
     Literal,
-    NamedTuple,
     ParamSpec,
     TypeAlias,
     TypeVar,
@@ -55,7 +54,7 @@ Kernel = Literal["flash", "eager"]
 GradientType = Literal["fp32", "bf16"]
 
 
-class Option(NamedTuple):
+class Option(Struct, frozen=True):
     """How a field is spelled and explained on the command line."""
 
     help: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from gptcalc.architecture import Architecture
@@ -53,7 +51,7 @@ class Params(Struct, frozen=True):
     groups: tuple[Group, ...]
 
 
-class Entry(NamedTuple):
+class Entry(Struct, frozen=True):
     """One learned tensor in the ledger: the line it stands on and how often that line's stage exists."""
 
     stage: Stage

@@ -3,7 +3,7 @@
 from functools import cache
 from inspect import get_annotations
 from types import NoneType
-from typing import Annotated, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -41,7 +41,7 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
                 raise InputError(f"{type(self).__name__}.{name}: expected {bounds}, found {value!r}")
 
 
-class Bounds(NamedTuple):
+class Bounds(Struct, frozen=True):
     """What a number may be: from `ge` or above `gt`, up to `le` or below `lt`."""
 
     ge: float | None

@@ -1,6 +1,8 @@
 """Dense feed-forward layers and their activations."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gptcalc.architecture.base import Flat, Positive, Quantile, Size
 from gptcalc.architecture.norms import Norm
@@ -8,7 +10,7 @@ from gptcalc.architecture.sublayer import Adapted, Sublayer
 from gptcalc.errors import InputError
 
 
-class Activation(NamedTuple):
+class Activation(Struct, frozen=True):
     """An MLP's nonlinearity: the function, and whether it multiplies a second projection (a gate)."""
 
     function: str

@@ -1,9 +1,9 @@
 """What the keys of a sublayer's weights begin with: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Prefix(NamedTuple):
+class Prefix(Struct, frozen=True):
     """A kind of sublayer, and the how manieth of its kind in a block it is; the section, where all layers that have it
     share its weights."""
 

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from msgspec import Struct
 
 from gptcalc.errors import printable
 
@@ -20,7 +21,7 @@ Format = Literal["table", "json", "csv", "markdown"]
 SUFFIXES: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "markdown"}
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True):
     """A command's result. Only the form that is asked for is made."""
 
     data: Any  # what --json prints and --get reads; a function, where that takes long to make
@@ -52,7 +53,7 @@ def show(report: str, *arguments: Any) -> Callable[[], View]:
     return view
 
 
-class Output(NamedTuple):
+class Output(Struct, frozen=True):
     """The output options' values."""
 
     format: Format | None

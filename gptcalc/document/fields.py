@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields, replace
@@ -15,7 +15,7 @@ from gptcalc.architecture import Norm
 from gptcalc.errors import InputError
 
 
-class Field(NamedTuple):
+class Field(Struct, frozen=True):
     """One field that holds structs."""
 
     key: str

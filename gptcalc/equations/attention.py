@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from msgspec.structs import replace
+
 from gptcalc.architecture import Attention, BlockIndexer, Differential, DynamicMask, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
@@ -58,7 +60,7 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["m"] = symbols.index("q_rank", a.bottleneck.rank, "channels", name)
     if a.experts is not None:
         letters["e"] = symbols.index("n_experts", a.experts.n_experts, "experts", name, "ep")
-        letters["η"] = letters["e"]._replace(role="choices", shard=None)  # the router is everywhere
+        letters["η"] = replace(letters["e"], role="choices", shard=None)  # the router is everywhere
         letters["j"] = symbols.index("top_k", a.experts.top_k, "chosen", name)
     if a.index is not None:
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
@@ -81,7 +83,7 @@ def halves(letters: dict[str, Index]) -> dict[str, Index]:
     for letter in ("h", "g"):
         if letter in letters:
             whole = letters[letter]
-            found[letter] = whole._replace(symbol=f"{whole.symbol}/2", size=whole.size // 2)
+            found[letter] = replace(whole, symbol=f"{whole.symbol}/2", size=whole.size // 2)
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from msgspec.structs import astuple, replace
+
 from gptcalc.architecture import (
     Experts,
     Hash,
@@ -24,7 +26,7 @@ from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
 #: shared experts' have an S behind
-SHARED = Names(*(f"{name}S" if "_" in name else f"{name}_S" for name in OWN))
+SHARED = Names(*(f"{name}S" if "_" in name else f"{name}_S" for name in astuple(OWN)))
 
 
 def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
@@ -32,7 +34,7 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     name = m.section
     n_experts = symbols.index("n_experts", m.n_experts, "experts", name, "ep")
     width = symbols.index("d_expert", m.d_ff, "channels", name, "tp")
-    letters = {"i": d, "e": n_experts, "f": width, "η": n_experts._replace(role="choices", shard=None)}
+    letters = {"i": d, "e": n_experts, "f": width, "η": replace(n_experts, role="choices", shard=None)}
     if m.n_identity:
         choices = m.n_experts + m.n_identity
         symbols.index("n_identity", m.n_identity, "experts", name)

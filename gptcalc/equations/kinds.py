@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, assert_never
+from typing import assert_never
+
+from msgspec import Struct
 
 from gptcalc.architecture import (
     Architecture,
@@ -28,7 +30,7 @@ from gptcalc.equations.rope import Rotation
 from gptcalc.equations.symbols import Symbols
 
 
-class Around(NamedTuple):
+class Around(Struct, frozen=True):
     """What a sublayer's lines depend on beside it."""
 
     model: Architecture

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-class Index(NamedTuple):
+class Index(Struct, frozen=True):
     """What an index letter runs over: its size, the same as a symbol, its role, and along which devices it is split."""
 
     symbol: str
@@ -72,7 +72,7 @@ class Index(NamedTuple):
         return self.size
 
 
-class Mark(NamedTuple):
+class Mark(Struct, frozen=True):
     """How a line names a learned tensor: its key in the sublayer, and what it is for."""
 
     key: str
@@ -82,7 +82,7 @@ class Mark(NamedTuple):
     own: bool = False  # each layer has one, although the sublayer's weights are shared
 
 
-class Weight(NamedTuple):
+class Weight(Struct, frozen=True):
     """A learned tensor: its key (the name it is known by everywhere) and the component it belongs to."""
 
     key: str
@@ -105,14 +105,14 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
     return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)
 
 
-class Reference(NamedTuple):
+class Reference(Struct, frozen=True):
     """A symbol with its indices, as it stands in a line."""
 
     name: str
     indices: tuple[str, ...]
 
 
-class Statement(NamedTuple):
+class Statement(Struct, frozen=True):
     """A line's text, taken apart: left side, everything referred to, and the factors of its sum."""
 
     left: Reference

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from gptcalc.architecture import (
     ACTIVATIONS,
@@ -25,7 +27,7 @@ def scope(m: Mlp, d: Index, symbols: Symbols) -> dict[str, Index]:
     return {**letters, "f": symbols.index("d_ff", m.d_ff, "channels", m.section, "tp")}
 
 
-class Activation(NamedTuple):
+class Activation(Struct, frozen=True):
     """How the nonlinearity of a feed-forward layer is written, with its clamp."""
 
     name: str
@@ -57,7 +59,7 @@ class Activation(NamedTuple):
         return f"{active}·{up}"
 
 
-class Names(NamedTuple):
+class Names(Struct, frozen=True):
     """What the values and matrices of one feed-forward layer are called: shared experts' have an S behind."""
 
     gate: str = "G"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from gptcalc.architecture import (
     MTP,
     AltUp,
@@ -367,7 +369,7 @@ class _Parts:
             scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
         if mixer.projected:
             scope["ϋ"] = self.model.d
-        prefix = self.prefixes.next(stem(mixer))._replace(shared=mixer.section if mixer.tied else "")
+        prefix = replace(self.prefixes.next(stem(mixer)), shared=mixer.section if mixer.tied else "")
         lines = self.model.lines(prefix, kinds.component(mixer), scope)
         enter(lines, mixer, given, self.source)
         self.source = NEXT if mixer.goal != "stream" else "x[t,i]"

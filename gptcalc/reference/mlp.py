@@ -44,7 +44,7 @@ def combined(
     if clamp is not None:
         gate = np.minimum(gate, clamp) if gate is not None and clamp_at == "input" else gate
         up = np.minimum(np.maximum(up, -clamp), clamp)
-    function, _ = ACTIVATIONS[name]
+    function = ACTIVATIONS[name].function
     if function == "xielu":
         return xielu(up, w("alpha_p", 1), w("alpha_n", 1))
     if gate is None:

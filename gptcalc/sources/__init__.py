@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
@@ -29,7 +30,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-class Model(NamedTuple):
+class Model(Struct, frozen=True):
     """An architecture, the document that describes it, and where that came from."""
 
     architecture: Architecture
@@ -46,7 +47,7 @@ class Model(NamedTuple):
         return _short(self.written, self.whole)
 
 
-class Source(NamedTuple):
+class Source(Struct, frozen=True):
     """A document and where it came from; built already, where that was needed to read it."""
 
     written: dict[str, Any]
@@ -56,6 +57,11 @@ class Source(NamedTuple):
     tensors: str | None = None
     whole: bool = False
     built: Architecture | None = None
+
+    def model(self, architecture: Architecture, written: dict[str, Any], whole: bool | None = None) -> Model:
+        """What was found, built; of a document that was edited, what is written is that and no default."""
+        whole = self.whole if whole is None else whole
+        return Model(architecture, written, self.origin, self.notes, self.model_type, self.tensors, whole)
 
 
 #: the model_type of a model whose tensors are named as llama.cpp names them
@@ -74,7 +80,7 @@ def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False,
     with tolerating(strict, ignore):
         source = find(reference)
     if not overrides:
-        return Model(source.built or _build(source.written, source.origin), *source[:-1])
+        return source.model(source.built or _build(source.written, source.origin), source.written)
     from gptcalc.sources.preset import edited
 
     document = edited(_short(source.written, source.whole), overrides)
@@ -83,7 +89,7 @@ def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False,
     except InputError as error:
         _build(source.written, source.origin)  # where the file itself is at fault, this says so
         raise error.within("with --set " + " --set ".join(printable(setting) for setting in overrides)) from None
-    return Model(architecture, document, *source[1:-2])
+    return source.model(architecture, document, whole=False)
 
 
 def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
@@ -200,7 +206,7 @@ def _from_hub(repo: Repository) -> Source:
     name = repo.id.rsplit("/", 1)[1]
     built = None if found.built is None else replace(found.built, name=name)
     written = {**found.written, "name": name}
-    return found._replace(written=written, built=built, origin=repo.name, tensors=hub.tensors(config))
+    return replace(found, written=written, built=built, origin=repo.name, tensors=hub.tensors(config))
 
 
 def _from_path(path: str) -> Source:
@@ -215,7 +221,7 @@ def _from_folder(path: str) -> Source:
     files = _files(path)
     if "config.json" in files:
         found = _from_text_file(os.path.join(path, "config.json"))
-        return found._replace(tensors=path) if any(name in files for name in WHOLE) else found
+        return replace(found, tensors=path) if any(name in files for name in WHOLE) else found
     if "adapter_config.json" in files:
         adapter = os.path.join(path, "adapter_config.json")
         _from_text_file(adapter)  # says whose adapter it is
@@ -240,7 +246,7 @@ def _from_checkpoint(path: str) -> Source:
             return _from_gguf(file, path)
     config = _config_beside(path)
     if config is not None:
-        return _from_text_file(config)._replace(tensors=path)
+        return replace(_from_text_file(config), tensors=path)
     raise InputError(
         f"{printable(path, 200)}: a checkpoint's header holds tensors, not an architecture",
         "put its config.json beside it and name the folder", "unsupported",

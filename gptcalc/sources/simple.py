@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MAX_LENGTH = 20_000
 MAX_NESTING = 8
@@ -35,7 +38,7 @@ def read(text: str, scalar: Callable[[str], Any]) -> dict[str, Any]:
     return document
 
 
-class _Line(NamedTuple):
+class _Line(Struct, frozen=True):
     indent: int
     key: str  # - for an item of a list
     value: str
@@ -48,7 +51,7 @@ def _lines(text: str) -> list[_Line]:
         bare = line.strip(" ")
         if not bare or bare.startswith("#"):
             if lines:
-                lines[-1] = lines[-1]._replace(open=False)
+                lines[-1] = replace(lines[-1], open=False)
             continue
         if not line.isprintable():
             raise NotSimple
@@ -58,7 +61,7 @@ def _lines(text: str) -> list[_Line]:
             value = _without_comment(written)
             lines.append(_Line(len(line) - len(line.lstrip(" ")), key, value, value == written))
         elif lines and lines[-1].open and lines[-1].key != "-" and _goes_on(lines[-1], line, bare):
-            lines[-1] = lines[-1]._replace(value=f"{lines[-1].value} {bare}")
+            lines[-1] = replace(lines[-1], value=f"{lines[-1].value} {bare}")
         else:
             raise NotSimple
     return lines
@@ -108,7 +111,7 @@ def _section(lines: list[_Line], start: int, scalar: Callable[[str], Any]) -> tu
     found: dict[str, Any] = {}
     at = start
     while at < len(lines) and lines[at].indent == indent:
-        _, key, value, _ = lines[at]
+        key, value = lines[at].key, lines[at].value
         at += 1
         deeper = at < len(lines) and lines[at].indent > indent
         if key in found or key == "-" or (value and deeper):

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gptcalc.analysis.memory.lora import LoRA, is_adapted
 from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.conventions import Kernel, Recompute
@@ -113,7 +115,7 @@ def saved_bytes(line: Line, work: Work) -> int:
     """Bytes that one device keeps of a line's left side."""
     left = line.statement.left
     if _is_core(line) and work.attention == "flash":
-        rows = left._replace(indices=tuple(x for x in left.indices if line.scope[x].role not in LOOKED_BACK))
+        rows = replace(left, indices=tuple(x for x in left.indices if line.scope[x].role not in LOOKED_BACK))
         return line.flash * elements(line, rows, work) if line.flash else 0
     width = work.width if line.saved == BF16.block_bytes else line.saved
     return width * elements(line, left, work)
@@ -141,7 +143,7 @@ def copied_bytes(stage: Stage, work: Work) -> Iterator[int]:
             if factor.name in line.weights or "experts" in line.roles(factor) or (line.part, factor.name) in seen:
                 continue
             seen.add((line.part, factor.name))
-            yield work.width * elements(line, factor._replace(indices=(*factor.indices, *experts)), work)
+            yield work.width * elements(line, replace(factor, indices=(*factor.indices, *experts)), work)
 
 
 def narrow_bytes(stage: Stage, work: Work, adapted: LoRA) -> Iterator[int]:

@@ -161,8 +161,8 @@ class Weights:
         if self.format is not None or not self.architecture.storage.tied_head:
             return []
         (table,) = (entry for entry in self.embedding if entry.tensor.weight.key == TIED)
-        weight = table.tensor.weight._replace(key="head.weight", plain="head.weight", component="output", use="logits")
-        return [table._replace(tensor=replace(table.tensor, weight=weight))]
+        weight = replace(table.tensor.weight, key="head.weight", plain="head.weight", component="output", use="logits")
+        return [replace(table, tensor=replace(table.tensor, weight=weight))]
 
     def factors(self) -> Tensors | None:
         """What GGUF files have beside the weights: factors of the rotation's frequencies, where those are stretched."""
