@@ -94,6 +94,13 @@ PairsOption: TypeAlias = Annotated[
 MlaOption: TypeAlias = Annotated[
     Form | None, Option("Form of latent attention. Default: absorbed for decode, else expanded.")
 ]
+#: recurrent states: None token by token, 0 in chunks as long as the mixer's own, else in chunks of so many tokens
+Chunks: TypeAlias = int | None
+ScanOption: TypeAlias = Annotated[
+    str,
+    Option("Recurrent states token by token (recurrent), or in chunks, as kernels compute a prompt: chunked[:TOKENS].",
+           "FORM"),
+]  # fmt: skip
 LogitsOption: TypeAlias = Annotated[Logits, Option("Logits of all new tokens, or of the last.")]
 KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.", "TYPE", ("--kv-cache-dtype",))]
 StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
@@ -236,6 +243,26 @@ class SumsRun(Run, frozen=True, kw_only=True):
     pairs: PairsOption = "causal"
     mla: MlaOption = None
     logits: LogitsOption = "all"
+    scan: ScanOption = "recurrent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.chunks is not None and self.phase == "decode":
+            raise InputError(f"--scan {self.scan}: a decode step is one token, no chunk", "leave it out", "usage")
+
+    @property
+    def chunks(self) -> Chunks:
+        """How recurrent states are computed. InputError where --scan is no form."""
+        form, colon, size = self.scan.partition(":")
+        if form == "recurrent" and not colon:
+            return None
+        if form == "chunked" and not colon:
+            return 0
+        if form == "chunked" and size.isdecimal() and size.isascii() and 0 < int(size[:9]) == int(size):
+            return int(size)
+        hint = did_you_mean(form, ("recurrent", "chunked"))
+        problem = "is not one of recurrent, chunked, chunked:TOKENS"
+        raise InputError(f"--scan: {printable(self.scan)!r} {problem}", hint, "usage")
 
     @property
     def form(self) -> Form:

@@ -57,6 +57,7 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     source: int | None = None  # how many tokens an encoder read
     top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
     generated: tuple[int, ...] | None = None
+    chunks: tuple[int, ...] = ()  # tokens of a chunk, where recurrent states were computed in chunks
 
 
 class Run(NamedTuple):
@@ -244,6 +245,7 @@ def _trace(
         cache_elements=model.cache.elements,
         steps=tuple(_rows(events if events is not None else model.tally.events or [])),
         source=source,
+        chunks=tuple(sorted(model.tally.chunks)),
     )
 
 

@@ -25,6 +25,8 @@ from gptcalc.architecture import (
     Attention,
     Block,
     LatentAttention,
+    LinearAttention,
+    Mamba2,
     Mixer,
     Prefixes,
     Repeat,
@@ -48,6 +50,7 @@ FULL_SIZE_SOURCE = 5
 SMALL_TOKENS = 11
 SMALL_SOURCE = 7
 SMALL_STEPS = 5
+CHUNK = 3  # tokens side by side where recurrent states are computed in chunks
 MOST_SHOWN = 20  # tensors of a checkpoint that differ
 NOISE = (0.5, 5.0, 50.0) * 5  # tried one after the other: a router's choice may survive a little noise, or by chance
 
@@ -135,6 +138,11 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
     form: Form | None = "absorbed" if tokens == 1 else None  # as the witness does with a token alone
     square = flops(architecture, context=tokens, source=read, pairs="full", mla=form).total
     yield _equal(f"FLOPs, prefill of {tokens}, all pairs", square, model.tally.total, witness)
+    if _has_chunks(architecture):
+        in_chunks = Model(architecture, ShapeStore(), scan=CHUNK)
+        in_chunks.prefill(shape_only((1, tokens), np.int64), source=shapes_of_source(architecture, read or 0))
+        expected = flops(architecture, context=tokens, source=read, pairs="full", mla=form, scan=f"chunked:{CHUNK}")
+        yield _equal(f"FLOPs in chunks of {CHUNK}, all pairs", expected.total, in_chunks.tally.total, witness)
     asked = dict(model.weights.asked)
     yield from _same_tensors(architecture, asked)
     yield _equal("parameters", params(architecture).total, model.weights.count, witness)
@@ -150,6 +158,11 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
         model.prefill(shape_only((1, architecture.mtp.n + 1), np.int64), predict=True)
         found = sum(prod(shape) for key, shape in model.weights.asked.items() if key.startswith("mtp."))
         yield _equal("MTP parameters", params(architecture).mtp, found, witness)
+
+
+def _has_chunks(architecture: Architecture) -> bool:
+    """Whether a recurrent mixer has a form in chunks."""
+    return any(isinstance(mixer, (LinearAttention, Mamba2)) for mixer in _mixers(architecture))
 
 
 def _elements(groups: Any) -> Any:
@@ -188,6 +201,9 @@ def real_run(small: Architecture, noisy: int | None = None) -> Iterator[Check]:
     forms: list[LatentForm] = ["auto", "expanded"] if _is_latent(small) else ["auto"]
     for form in [] if small.sees_all else forms:
         yield from _decoding(small, form, tokens, first, logits, source)
+    if _has_chunks(small):
+        in_chunks = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64, scan=CHUNK)
+        yield _close("recurrent states in chunks", logits, in_chunks.prefill(tokens, source=source).logits[0])
     changed = tokens.copy()
     changed[-1] = (changed[-1] + 1) % small.v
     other = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64)

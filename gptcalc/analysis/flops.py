@@ -7,7 +7,7 @@ from msgspec import Struct
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
-from gptcalc.equations import Equations, Layer, Line, Stage, Workload, equations, workload
+from gptcalc.equations import BEFORE, Equations, Layer, Line, Stage, Within, Workload, equations, workload
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):
@@ -29,6 +29,7 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     approx_2n: int | None = None
     approx_6nd: int | None = None
     source: int | None = None  # tokens that the encoder reads
+    scan: str | None = None  # how recurrent states are computed
     states: int = 0  # what is written to recurrent states and read from them
 
 
@@ -43,7 +44,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     by_component = dict.fromkeys(COMPONENTS, 0)
     attention = states = 0
     how.check_modules(architecture)
-    model = equations(architecture, how.form, how.kept)
+    model = equations(architecture, how.form, how.kept, how.chunks)
     for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
         own = stage.workload(work)
         for line in stage.lines:
@@ -71,7 +72,8 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         weights=total - attention - states,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, how, states > 0),
+        convention=convention(work, how, scanned(model, how) if states else ""),
+        scan=how.scan if states else None,
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
         approx_2n=2 * touched * tokens if how.phase != "train" else None,
         source=work.source or None,
@@ -93,8 +95,10 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
 
 
 def of_states(stage: Stage, line: Line) -> bool:
-    """Whether a line writes to a recurrent state or reads it."""
-    kept = {other.statement.left.name for other in stage.lines if other.stored == "state"}
+    """Whether a line writes to a recurrent state or reads it, or works within a chunk of the past."""
+    if isinstance(line.condition, Within):
+        return True
+    kept = {other.statement.left.name for other in stage.lines if other.stored == "state"} | {BEFORE}
     return bool(kept.intersection(ref.name for ref in (line.statement.left, *line.statement.factors)))
 
 
@@ -115,11 +119,22 @@ def _is_made_again(stage: Stage, line: Line, how: FlopsRun) -> bool:
 AGAIN = {"none": "no recomputation", "selective": "attention once more", "full": "the layers once more"}
 
 
-def convention(work: Workload, how: FlopsRun, recurs: bool) -> str:
+def scanned(model: Equations, how: FlopsRun) -> str:
+    """How recurrent states are computed, in words."""
+    if how.chunks is None:
+        return "token by token, not in chunks"
+    lines = [line for stage in model.main for line in stage.lines]
+    sizes = sorted({line.condition.chunk for line in lines if isinstance(line.condition, Within)})
+    if not sizes:
+        return "token by token: their mixers have no form in chunks here"
+    return f"in chunks of {' and '.join(map(str, sizes))} tokens, whose products with each other count"
+
+
+def convention(work: Workload, how: FlopsRun, scan: str) -> str:
     """What the number counts, in words."""
     seen = "pairs that mask and window allow" if work.pairs == "causal" else "every query against every key"
     passes = f"3 × the forward pass, {AGAIN[how.recompute]}; " if work.phase == "train" else ""
-    walked = "recurrent states token by token, not in chunks; " if recurs else ""
+    walked = f"recurrent states {scan}; " if scan else ""
     modules = "multi-token-prediction modules and their logits included; " if how.mtp else ""
     return (
         f"{passes}{modules}2 FLOPs per multiply-add; {seen}; logits of {work.logits} new tokens; "

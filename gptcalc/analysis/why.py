@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis import params as parameters
-from gptcalc.analysis.flops import Flops, convention, of_states
+from gptcalc.analysis.flops import Flops, of_states
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun
@@ -194,8 +194,8 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     per_term = 1 if key == "macs" else 2
     passes = found.batch * (3 if found.phase == "train" else 1)
     rows = []
-    how = FlopsRun(phase=found.phase, mla=found.mla)
-    for stage in equations(architecture, how.form, how.kept).main:
+    how = FlopsRun(phase=found.phase, mla=found.mla, scan=found.scan or "recurrent")
+    for stage in equations(architecture, how.form, how.kept, how.chunks).main:
         own = stage.workload(work)
         for line in stage.lines:
             terms = line.terms(own)
@@ -205,7 +205,7 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
                 continue
             of = line.statement.left.name
             rows.append(_row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.times * passes))
-    return Ledger(key, sum(row.amount for row in rows), convention(work, how, found.states > 0), tuple(rows))
+    return Ledger(key, sum(row.amount for row in rows), found.convention, tuple(rows))
 
 
 def _terms(line: Line, work: Workload, per_term: int) -> str:

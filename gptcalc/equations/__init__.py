@@ -1,11 +1,22 @@
 """What an architecture means: its forward pass as sums over named indices."""
 
-from gptcalc.equations.conditions import Chosen, Constant, Entries, OfSource, Pairs, Wanted, Workload, workload
+from gptcalc.equations.chunked import BEFORE
+from gptcalc.equations.conditions import (
+    Chosen,
+    Constant,
+    Entries,
+    OfSource,
+    Pairs,
+    Wanted,
+    Within,
+    Workload,
+    workload,
+)
 from gptcalc.equations.language import Index, Line, Reference, Tensor, Weight
 from gptcalc.equations.model import equations
 from gptcalc.equations.stages import Equations, Layer, Stage
 
 __all__ = [
-    "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference", "Stage",
-    "Tensor", "Wanted", "Weight", "Workload", "equations", "workload",
+    "BEFORE", "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference",
+    "Stage", "Tensor", "Wanted", "Weight", "Within", "Workload", "equations", "workload",
 ]  # fmt: skip

@@ -108,6 +108,35 @@ class Pairs(Struct, frozen=True):
         return ((self.top_k or 1) - 1) * (self.block or 1)
 
 
+class Within(Struct, frozen=True):
+    """A token and one of its chunk that is not behind it (or before it: `strict`); or such a pair and a third between
+    them, from the earlier one on (`through`)."""
+
+    chunk: int
+    strict: bool = False
+    through: bool = False
+    roles: ClassVar[tuple[Role, ...]] = ("new", "past")
+
+    def __str__(self) -> str:
+        return f"s {'<' if self.strict else '≤'} t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
+
+    @property
+    def counts(self) -> str:
+        return "triples" if self.through else "pairs"
+
+    def count(self, work: Workload) -> int:
+        """How many there are in the chunks of a prompt; with all pairs whole squares, and cubes."""
+        whole, rest = divmod(work.context, self.chunk)
+        return whole * self._in_one(self.chunk, work.pairs) + self._in_one(rest, work.pairs)
+
+    def _in_one(self, n: int, pairs: Pairing) -> int:
+        if pairs == "full":
+            return n**3 if self.through else n**2
+        if self.through:
+            return (n - 1) * n * (n + 1) // 6
+        return triangle(n - 1) if self.strict else triangle(n)
+
+
 def triangle(n: int) -> int:
     """1 + 2 + … + n."""
     return n * (n + 1) // 2
@@ -219,7 +248,7 @@ class Near(Struct, frozen=True):
         return min(work.context, self.window - 1 + work.new_tokens)
 
 
-Condition: TypeAlias = Pairs | Entries | Completed | Near | Chosen | Wanted | Once
+Condition: TypeAlias = Pairs | Within | Entries | Completed | Near | Chosen | Wanted | Once
 
 
 class Constant(Struct, frozen=True):

@@ -24,7 +24,7 @@ from gptcalc.architecture import (
     ShortConvolution,
     TimeMixing,
 )
-from gptcalc.conventions import CacheForm, Form
+from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.rope import Rotation
 from gptcalc.equations.symbols import Symbols
@@ -38,6 +38,11 @@ class Around(Struct, frozen=True):
     cache: CacheForm
     d: Index
     symbols: Symbols
+    chunks: Chunks = None
+
+    def chunk(self, own: int) -> int | None:
+        """Tokens of a chunk of a mixer whose own are so many; None where it is walked token by token."""
+        return None if self.chunks is None else self.chunks or own
 
     @property
     def dropout(self) -> bool:
@@ -152,7 +157,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case LinearAttention():
             from gptcalc.equations import linear
 
-            linear.linear_attention(lines, mixer)
+            linear.linear_attention(lines, mixer, of.chunk(mixer.chunk))
         case Mamba():
             from gptcalc.equations import mamba
 
@@ -160,7 +165,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case Mamba2():
             from gptcalc.equations import mamba
 
-            mamba.mamba2(lines, mixer)
+            mamba.mamba2(lines, mixer, of.chunk(mixer.chunk))
         case ShortConvolution():
             from gptcalc.equations import recurrent
 

@@ -22,7 +22,7 @@ How mixers without a growing cache are written:
         its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]" is 2·T·h·a·w FLOPs, and so is an
         outer product added to it, "S[h,a,w] += k[t,h,a]·v[t,h,w]": a sum line that adds takes in every product. The
         lines from the first that has the state to the last are walked token by token. Its type is the states' (fp32).
-        A chunked form is a second way to write the lines, as latent attention has two.
+        A chunked form is a second way to write the lines (chunked.py), as latent attention has two.
     a convolution's state: lines.store("R[κ,f] = the last tokens' f", "convolution", Constant()), κ with the role taps.
     cross-attention: σ with the role source; keys are made in the first pass alone, "k[σ,h,a] = Σ_i c[σ,i]·W_K[i,h,a]"
         under the condition Once(); lines.store("K[σ,h,a] = k[σ,h,a]", "keys", OfSource()) is there for every source
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from gptcalc.architecture import Prefix
-from gptcalc.equations.conditions import Chosen, Condition, Keep, Workload
+from gptcalc.equations.conditions import Chosen, Condition, Keep, Within, Workload
 from gptcalc.equations.roles import LOOKED_BACK, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 
 if TYPE_CHECKING:
@@ -330,7 +330,10 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
         return 2 * self.terms(work)
 
     def attends(self) -> bool:
-        """Whether it multiplies over pairs of a new token and what it looks back on, and no weights."""
+        """Whether it multiplies over pairs of a new token and what it looks back on, and no weights; not so within the
+        chunks of a recurrent mixer."""
+        if isinstance(self.condition, Within):
+            return False
         roles = {index.role for index in self.factors()}
         if "new" not in roles or roles.isdisjoint(LOOKED_BACK):
             return False

@@ -8,23 +8,13 @@ all, only ṙ. A state has no t: the lines from the first that has it to the las
 from __future__ import annotations
 
 from gptcalc.architecture import Decay, LinearAttention
+from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks, ix
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.roles import Use
 from gptcalc.equations.symbols import Symbols
-
-
-def heads(shared: int, whole: int) -> tuple[str, str]:
-    """How states are written, and what several of them share."""
-    if shared == whole:
-        return "ġ", "ġ"
-    return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")
-
-
-def ix(*letters: str) -> str:
-    return ",".join(letter for letter in letters if letter)
 
 
 def heads_scope(shared: int, whole: int, names: tuple[str, str], section: str, symbols: Symbols) -> dict[str, Index]:
@@ -49,7 +39,7 @@ def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["ż"] = symbols.index("gate_rank", a.gate.rank, "channels", name)
     if a.kernel is not None:
         letters |= convolution_scope(a.kernel, name, symbols, OF_KEYS)
-    return letters
+    return letters | OF_CHUNKS
 
 
 EPS = 1e-6  # in the length of queries and keys
@@ -57,8 +47,8 @@ EPS = 1e-6  # in the length of queries and keys
 USES: dict[str, Use] = {"q": "queries", "k": "keys", "v": "values"}
 
 
-def linear_attention(lines: Lines, a: LinearAttention) -> None:
-    """n[t,i] → y[t,i]."""
+def linear_attention(lines: Lines, a: LinearAttention, chunk: int | None = None) -> None:
+    """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     states, few = heads(a.n_k_heads, a.n_heads)
     for name, where in (("q", ix(few, "ȧ")), ("k", ix(few, "ȧ")), ("v", ix(states, "ẇ"))):
         _project(lines, a, name, where)
@@ -68,7 +58,12 @@ def linear_attention(lines: Lines, a: LinearAttention) -> None:
         lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
         scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
         lines.pointwise(f"β[t,{states}] = {scale}σ(β[t,{states}])", saved=2)
-    update(lines, a.delta, None if a.decay is None else a.decay.over, states, few)
+    decays = None if a.decay is None else a.decay.over
+    if chunk is None:
+        update(lines, a.delta, decays, states, few)
+    else:
+        left = None if decays is None else ix(states, "ȧ" if decays == "channel" else "")
+        in_chunks(lines, chunk, Letters(states, few, left), delta=a.delta)
     _leave(lines, a, states)
 
 

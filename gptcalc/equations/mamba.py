@@ -7,10 +7,11 @@ attention.
 from __future__ import annotations
 
 from gptcalc.architecture import Mamba, Mamba2
+from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks, ix
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.linear import heads, heads_scope, ix
+from gptcalc.equations.linear import heads_scope
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -24,11 +25,12 @@ def mamba2_scope(m: Mamba2, d: Index, symbols: Symbols) -> dict[str, Index]:
         "ȧ": symbols.index("d_state", m.d_state, "channels", name),
         "ẇ": symbols.index("d_inner_head", m.d_head, "channels", name),
         **convolution_scope(m.kernel, name, symbols, OF_KEYS),
+        **OF_CHUNKS,
     }
 
 
-def mamba2(lines: Lines, m: Mamba2) -> None:
-    """n[t,i] → y[t,i]."""
+def mamba2(lines: Lines, m: Mamba2, chunk: int | None = None) -> None:
+    """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     states, few = heads(m.n_groups, m.n_heads)
     channels = ix(states, "ẇ")
     scales = dict(zip(("z", "u", "B", "C", "τ"), m.scales, strict=True))
@@ -46,12 +48,17 @@ def mamba2(lines: Lines, m: Mamba2) -> None:
             lines.pointwise(f"{here} = silu({here})", saved=2)
     step = f"τ[t,{states}]"
     lines.pointwise(f"{step} = {_bounded(m, f'softplus({step} + b_dt[{states}])')}", saved=2, b_dt="dt_bias")
-    state = f"S[{ix(states, 'ȧ', 'ẇ')}]"
     lines.pointwise(f"v[t,{channels}] = {step}·u[t,{channels}]", saved=2)
-    lines.pointwise(f"{state} = exp(−exp(A_log[{states}])·{step})·{state}", A_log="A_log")
-    lines.sum(f"{state} += B[t,{ix(few, 'ȧ')}]·v[t,{channels}]")
-    lines.sum(f"o[t,{channels}] = Σ_ȧ C[t,{ix(few, 'ȧ')}]·{state}")
-    lines.store(f"{state} = {state}", "state", Constant())
+    kept = f"exp(−exp(A_log[{states}])·{step})"
+    if chunk is None:
+        state = f"S[{ix(states, 'ȧ', 'ẇ')}]"
+        lines.pointwise(f"{state} = {kept}·{state}", A_log="A_log")
+        lines.sum(f"{state} += B[t,{ix(few, 'ȧ')}]·v[t,{channels}]")
+        lines.sum(f"o[t,{channels}] = Σ_ȧ C[t,{ix(few, 'ȧ')}]·{state}")
+        lines.store(f"{state} = {state}", "state", Constant())
+    else:
+        lines.pointwise(f"γ[t,{states}] = {kept}", A_log="A_log")
+        in_chunks(lines, chunk, Letters(states, few, states), key="B", query="C")
     lines.pointwise(f"o[t,{channels}] = o[t,{channels}] + D[{states}]·u[t,{channels}]", saved=2, D="D")
     _gate(lines, m, channels, ix("ṙ" if few == "ġ" and states != "ġ" else states if not few else "", "ẇ"))
     bias = plus("b_O[i]", "out" in m.bias)

@@ -14,6 +14,8 @@ from gptcalc.architecture import (
     Block,
     Encoder,
     LatentAttention,
+    LinearAttention,
+    Mamba2,
     Mixer,
     Part,
     Prefix,
@@ -23,7 +25,7 @@ from gptcalc.architecture import (
     stem,
     sublayers,
 )
-from gptcalc.conventions import CacheForm, Form
+from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
@@ -33,30 +35,36 @@ from gptcalc.equations.sublayer import FIRST_SUM, NEXT, NEXT_SUM, drop, enter, l
 from gptcalc.equations.symbols import Symbols
 
 
-def equations(architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent") -> Equations:
-    """The forward pass of an architecture, latent attention in the given form and with the given cache."""
-    mixers = (mixer for block, _ in architecture.groups() for mixer in sublayers(block))
+def equations(
+    architecture: Architecture, form: Form = "expanded", cache: CacheForm = "latent", chunks: Chunks = None
+) -> Equations:
+    """The forward pass of an architecture: latent attention in the given form and with the given cache, recurrent
+    states token by token or in chunks."""
+    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
     if not any(isinstance(mixer, LatentAttention) for mixer in mixers):
         form, cache = "expanded", "latent"  # no difference: one entry in the memory below
-    return remembered(architecture, form, cache)
+    if not any(isinstance(mixer, (LinearAttention, Mamba2)) for mixer in mixers):
+        chunks = None
+    return remembered(architecture, form, cache, chunks)
 
 
 @lru_cache(maxsize=32)
-def remembered(architecture: Architecture, form: Form, cache: CacheForm) -> Equations:
-    return _Model(architecture, form, cache).equations()
+def remembered(architecture: Architecture, form: Form, cache: CacheForm, chunks: Chunks) -> Equations:
+    return _Model(architecture, form, cache, chunks).equations()
 
 
 class _Model:
     """One stack's lines; an encoder beside it is another one, with the same symbols."""
 
     def __init__(
-        self, architecture: Architecture, form: Form, cache: CacheForm, symbols: Symbols | None = None,
-        beside: Encoder | None = None,
+        self, architecture: Architecture, form: Form, cache: CacheForm, chunks: Chunks = None,
+        symbols: Symbols | None = None, beside: Encoder | None = None,
     ) -> None:  # fmt: skip
         """`beside`: the encoder that this is the stack of, beside a decoder whose symbols are given."""
         self.model = architecture
         self.form = form
         self.cache = cache
+        self.chunks: Chunks = chunks
         self.symbols = symbols or Symbols()
         self.beside = beside
         end = "" if beside is None else "enc"
@@ -64,7 +72,7 @@ class _Model:
         self.v = self.symbols.index("v", architecture.v, "vocabulary", end, shard="vocab")
         self.c = self.symbols.index("c", architecture.c, "positions", end)
         self.n_layers = self.symbols.index("n_layers", architecture.n_layers, "layers", end)
-        self.of = kinds.Around(architecture, form, cache, self.d, self.symbols)
+        self.of = kinds.Around(architecture, form, cache, self.d, self.symbols, chunks)
         new, past = ("T", "S") if beside is None else ("N", "N")
         self.base = {"t": Index(new, 0, "new"), "s": Index(past, 0, "past"), "i": self.d, "u": self.v}
 
@@ -73,7 +81,7 @@ class _Model:
         encoder = self.model.encoder
         if encoder is None:
             return ()
-        stack = _Model(encoder.alone(self.model.name), self.form, self.cache, self.symbols, encoder)
+        stack = _Model(encoder.alone(self.model.name), self.form, self.cache, self.chunks, self.symbols, encoder)
         layers = [
             Layer(name=f"encoder {stage.name}", times=stage.times, lines=stage.lines, runs="encoder", block=stage.block)
             for stage in stack.layers()

@@ -13,7 +13,7 @@ from gptcalc.architecture import Decay, LinearAttention, StateGate
 from gptcalc.reference.activations import sigmoid, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed
-from gptcalc.reference.recurrence import recur, spread
+from gptcalc.reference.recurrence import Inputs, recur
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -26,12 +26,12 @@ def linear_attention(a: LinearAttention, x: Array, w: Weights, step: Step) -> Ar
     q, k, v = (_projected(a, x, name, w, step) for name in ("q", "k", "v"))
     if a.qk_norm == "l2":
         q, k = _unit(q), _unit(k)
-    q = spread(q, a.n_heads) * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_k))
+    q = q * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_k))
     g = None if a.decay is None else _log_decay(a, a.decay, x, w, step)
     beta = None
     if a.delta:
         beta = sigmoid(step.linear(x, w, "beta", a.n_heads))[..., None] * a.beta_scale
-    o = recur(q, spread(k, a.n_heads), v, g, beta, step, w.prefix.rstrip("."))  # (B, T, H, c)
+    o = recur(Inputs(q, k, v, g, beta), step, w.prefix.rstrip("."), a.chunk)  # (B, T, H, c)
     return step.linear(_gated(a, o, x, w, step), w, "out", x.shape[-1], "out" in a.bias)
 
 
@@ -57,7 +57,7 @@ def _log_decay(a: LinearAttention, decay: Decay, x: Array, w: Weights, step: Ste
     if decay.form == "fixed":
         slopes = 2.0 ** (np.arange(1, a.n_heads + 1) * (-8 / a.n_heads))
         slopes = slopes * (1 - step.layer / (step.n_layers - 1 + 1e-5) + 1e-5)
-        return (np.zeros((1, step.new, 1, 1)) - slopes[:, None]).astype(step.dtype)
+        return ((step.positions * 0.0)[None, :, None, None] - slopes[:, None]).astype(step.dtype)
     width = a.d_k if decay.over == "channel" else 1
     f = _through(decay.rank, x, "decay", a.n_heads * width, w, step)
     f = (f + w("dt_bias", a.n_heads * width)).reshape(*x.shape[:2], a.n_heads, width)

@@ -11,7 +11,7 @@ from gptcalc.architecture import Mamba, Mamba2
 from gptcalc.reference.activations import sigmoid, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed
-from gptcalc.reference.recurrence import recur, spread
+from gptcalc.reference.recurrence import Inputs, recur
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -32,8 +32,7 @@ def mamba2(m: Mamba2, x: Array, w: Weights, step: Step) -> Array:
         dt = np.minimum(dt, m.dt_max)
     dt = dt[..., None]  # (B, T, H, 1)
     rate = np.exp(w("A_log", m.n_heads)).reshape(m.n_heads, 1)
-    c, b = spread(c, m.n_heads), spread(b, m.n_heads)  # (B, T, H, N)
-    y = recur(c, b, u * dt, dt * rate * -1.0, None, step, w.prefix.rstrip("."))  # (B, T, H, d_head)
+    y = recur(Inputs(c, b, u * dt, dt * rate * -1.0, None), step, w.prefix.rstrip("."), m.chunk)
     y = (y + u * w("D", m.n_heads).reshape(m.n_heads, 1)).reshape(*x.shape[:2], m.d_inner)
     return step.linear(_gated(m, y, z * sigmoid(z), w), w, "out", x.shape[-1], "out" in m.bias)
 

@@ -33,7 +33,7 @@ from gptcalc.reference.embedding import check_positions, embedded, positioned, p
 from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
-from gptcalc.reference.step import LatentForm, Step
+from gptcalc.reference.step import LatentForm, Scan, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
 
@@ -62,12 +62,16 @@ class Model:
         *,
         dtype: DTypeLike = np.float32,
         latent: LatentForm = "auto",
+        scan: Scan = "auto",
     ) -> None:
         """`latent` chooses the form of latent attention: expanded for several tokens and absorbed for one (auto), or
-        one form for all. Expanded throughout caches every head's keys and values; else the latents are cached."""
+        one form for all. Expanded throughout caches every head's keys and values; else the latents are cached.
+        `scan`: recurrent states token by token, or in chunks as long as the mixer says, or in chunks of so many tokens;
+        a long sequence in chunks (auto)."""
         self.architecture = architecture
         self.weights = Weights(weights or RandomStore(), dtype)
         self.latent: LatentForm = latent
+        self.scan: Scan = scan
         self.cache = Cache()
         self.tally = Tally()
 
@@ -105,7 +109,7 @@ class Model:
         a, new = self.architecture, self._checked(tokens)
         if (source is not None) != (a.encoder is not None and self.cache.length == 0):
             raise InputError("source: an encoder's tokens, given once" if a.encoder else "source: there is no encoder")
-        step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent)
+        step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent, scan=self.scan)
         self._prepare(step)
         if attention:
             step.attention = []
@@ -252,7 +256,7 @@ class Model:
             if step.new <= ahead:
                 break
             w = self.weights.at(f"mtp.{k}")
-            part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent)
+            part = Step(step.tokens[:, ahead:], Cache(), self.tally, a.c, self.weights, self.latent, scan=self.scan)
             self._prepare(part)
             e = normed(entered[:, ahead:], a.mtp.norm, w.at("embedding_norm"))
             if a.streams is not None:

@@ -1,9 +1,14 @@
 """The recurrence that linear attention and Mamba-2 share: a matrix for each head that decays, is written to and read.
 
-Letters: H heads, T new tokens, n = d_k channels of a key, c = d_v channels of a value.
+It is computed token by token, or in chunks: products of matrices within a chunk, and one state from chunk to chunk.
+
+Letters: H heads, h those of keys, which several may share, T new tokens, n = d_k channels of a key, c = d_v channels of
+a value, C tokens of a chunk.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,30 +16,145 @@ from gptcalc.reference.step import Step
 from gptcalc.reference.tally import Array
 
 
-def spread(x: Array, n_heads: int) -> Array:
+def spread(x: Array, n_heads: int, axis: int = 2) -> Array:
     """Heads that several others share, repeated for each of them: (B, T, h, n) -> (B, T, n_heads, n)."""
-    batch, new, shared, width = x.shape
-    wide = np.broadcast_to(x[:, :, :, None], (batch, new, shared, n_heads // shared, width))
-    return wide.reshape(batch, new, n_heads, width)
+    shared = x.shape[axis]
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    alone = x.reshape(*before, shared, 1, *behind)
+    return np.broadcast_to(alone, (*before, shared, n_heads // shared, *behind)).reshape(*before, n_heads, *behind)
 
 
-def recur(q: Array, k: Array, v: Array, g: Array | None, beta: Array | None, step: Step, place: str) -> Array:
-    """S ← e^g·S + k ⊗ u and o = Sᵀq, token by token: o (B, T, H, c).
+class Inputs(NamedTuple):
+    """What each token reads and writes: q, k (B, T, h, n) and v (B, T, H, c); the logarithm g (B or 1, T, H, 1 or n) of
+    what is left of the state before it; with the delta rule β (B, T, H, 1)."""
 
-    q, k (B, T, H, n) and v (B, T, H, c); g (B, T, H, 1 or n); u is v, or β·(v − Sᵀk) for β (B, T, H, 1).
-    """
-    batch, new, heads, n = k.shape
-    start = np.broadcast_to(k[:, 0, :, :, None] * 0.0, (batch, heads, n, v.shape[-1]))
+    q: Array
+    k: Array
+    v: Array
+    g: Array | None
+    beta: Array | None
+
+    def part(self, first: int, end: int) -> Inputs:
+        """Some of the tokens."""
+        return Inputs(*(None if x is None else x[:, first:end] for x in self))  # type: ignore[arg-type]
+
+    def in_chunks(self, size: int) -> Inputs:
+        """By chunk, heads in front of the chunk's tokens: (B, T/C, heads, C, …)."""
+        return Inputs(*(None if x is None else _in_chunks(x, size) for x in self))  # type: ignore[arg-type]
+
+
+def _in_chunks(x: Array, size: int) -> Array:
+    return x.reshape(x.shape[0], x.shape[1] // size, size, *x.shape[2:]).swapaxes(2, 3)
+
+
+def recur(x: Inputs, step: Step, place: str, own_chunk: int) -> Array:
+    """S ← e^g·S + k ⊗ u and o = Sᵀq: o (B, T, H, c); u is v, or with the delta rule β·(v − Sᵀk)."""
+    batch, new, heads, c = x.v.shape
+    start = np.broadcast_to(x.v[:, 0, :, None] * 0.0, (batch, heads, x.k.shape[-1], c))
     s = step.cache.state(place, "state", start)  # (B, H, n, c)
-    kept = None if g is None else np.exp(g)
+    chunk = step.chunk(own_chunk)
+    if chunk is None:
+        o, s = _token_by_token(x, s, step)
+    else:
+        step.tally.chunks.add(chunk)
+        whole, outputs = new - new % chunk, []
+        for first, end, size in ((0, whole, chunk), (whole, new, new - whole)):
+            if first < end:
+                part, s = _chunk_by_chunk(x.part(first, end), s, size, step)
+                outputs.append(part)
+        o = np.concatenate(outputs, axis=1)
+    step.cache.put(place, "state", s)
+    return o
+
+
+def _token_by_token(x: Inputs, s: Array, step: Step) -> tuple[Array, Array]:
+    """o, and the last state."""
+    heads = x.v.shape[2]
+    q, k, kept = spread(x.q, heads), spread(x.k, heads), None if x.g is None else np.exp(x.g)
     out = []
-    for t in range(new):
+    for t in range(x.v.shape[1]):
         if kept is not None:
             s = s * kept[:, t, :, :, None]
-        key, u = k[:, t, :, :, None], v[:, t, :, None]  # (B, H, n, 1), (B, H, 1, c)
-        if beta is not None:
-            u = (u - step.dot(key.swapaxes(-1, -2), s, "state")) * beta[:, t, :, :, None]
+        key, u = k[:, t, :, :, None], x.v[:, t, :, None]  # (B, H, n, 1), (B, H, 1, c)
+        if x.beta is not None:
+            u = (u - step.dot(key.swapaxes(-1, -2), s, "state")) * x.beta[:, t, :, :, None]
         s = s + step.dot(key, u, "state")
         out.append(step.dot(q[:, t, :, None], s, "state").swapaxes(1, 2))  # (B, 1, H, c)
-    step.cache.put(place, "state", s)
-    return np.concatenate(out, axis=1)
+    return np.concatenate(out, axis=1), s
+
+
+def _chunk_by_chunk(x: Inputs, s: Array, size: int, step: Step) -> tuple[Array, Array]:
+    """The same of whole chunks of `size` tokens (Dao and Gu 2024, §6; with the delta rule arXiv:2412.06464, §3.3).
+
+    All but the state is computed for all chunks at once: (B, T/C, H, C, …).
+    """
+    batch, new, heads, c = x.v.shape
+    x = x.in_chunks(size)
+    so_far = None if x.g is None else _so_far(x.g)  # the logarithm of the decay since the chunk began
+    weights = _weights(x.q, x.k, so_far, heads, step, strict=False)
+    k, v = spread(x.k, heads), x.v
+    read = _decayed(spread(x.q, heads), so_far)
+    left = k if so_far is None else k * np.exp(so_far[..., size - 1 :, :] - so_far)
+    lacked = None  # what is subtracted of the state before the chunk
+    if x.beta is not None:
+        inverse = _inverse(_weights(x.k, x.k, so_far, heads, step, strict=True) * x.beta, step)
+        lacked = step.dot(inverse, _decayed(k, so_far) * x.beta, "state")
+        v = step.dot(inverse, v * x.beta, "state")
+    written, out = [], []
+    for at in range(new // size):
+        u = v[:, at] if lacked is None else v[:, at] - step.dot(lacked[:, at], s, "state")
+        written.append(u[:, None])
+        out.append(step.dot(read[:, at], s, "state")[:, None])
+        if so_far is not None:
+            s = s * np.exp(so_far[:, at, :, size - 1, :, None])
+        s = s + step.dot(left[:, at].swapaxes(-1, -2), u, "state")
+    o = np.concatenate(out, axis=1) + step.dot(weights, np.concatenate(written, axis=1), "state")
+    return o.swapaxes(2, 3).reshape(batch, new, heads, c), s
+
+
+def _so_far(g: Array) -> Array:
+    """Sums from a chunk's first token on."""
+    sums = [g[..., :1, :]]
+    for t in range(1, g.shape[-2]):
+        sums.append(sums[-1] + g[..., t : t + 1, :])
+    return np.concatenate(sums, axis=-2)
+
+
+def _decayed(x: Array, so_far: Array | None) -> Array:
+    return x if so_far is None else x * np.exp(so_far)
+
+
+def _weights(left: Array, right: Array, so_far: Array | None, heads: int, step: Step, *, strict: bool) -> Array:
+    """Products of the tokens t and s of each chunk, with what is left at t of what s wrote, 0 where s is not yet
+    written: (B, T/C, H, C, C)."""
+    size = left.shape[-2]
+    t, s = np.arange(0, size, like=left)[:, None], np.arange(0, size, like=left)[None]
+    seen = s < t if strict else s <= t
+    if so_far is not None and so_far.shape[-1] > 1:
+        return _by_channel(spread(left, heads), spread(right, heads), so_far, seen, step)
+    products = spread(step.dot(left, right.swapaxes(-1, -2), "state"), heads)
+    if so_far is None:
+        return np.where(seen, products, 0.0).astype(step.dtype)
+    between = np.where(seen, so_far - so_far.swapaxes(-1, -2), -np.inf).astype(step.dtype)
+    weights: Array = products * np.exp(between)
+    return weights
+
+
+def _by_channel(left: Array, right: Array, so_far: Array, seen: Array, step: Step) -> Array:
+    """The same with a decay of each channel, row by row, so that no exponent is positive."""
+    rows = []
+    for t in range(left.shape[-2]):
+        between = np.where(seen[t][:, None], so_far[..., t : t + 1, :] - so_far, -np.inf).astype(step.dtype)
+        rows.append(step.dot(left[..., t : t + 1, :], (right * np.exp(between)).swapaxes(-1, -2), "state"))
+    return np.concatenate(rows, axis=-2)
+
+
+def _inverse(a: Array, step: Step) -> Array:
+    """(1 + A)⁻¹ of strictly lower triangular matrices A (…, C, C), row after row."""
+    size = a.shape[-1]
+    rows, columns = np.arange(0, size, like=a)[:, None], np.arange(0, size, like=a)[None]
+    inverse = a * 0.0
+    for t in range(size):
+        row = (columns == t) * 1.0 - step.dot(a[..., t : t + 1, :], inverse, "state")
+        inverse = np.where(rows == t, row, inverse).astype(step.dtype)
+    return inverse

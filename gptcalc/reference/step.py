@@ -14,6 +14,10 @@ from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array, Kind, Tally
 
 LatentForm: TypeAlias = Literal["auto", "absorbed", "expanded"]
+#: recurrent states: token by token, in chunks as long as the mixer says, in chunks of so many tokens, or what is faster
+Scan: TypeAlias = Literal["auto", "recurrent", "chunked"] | int
+
+LONG = 256  # tokens from which on recurrent states are computed in chunks
 
 
 class Step:
@@ -28,6 +32,8 @@ class Step:
         weights: Weights,
         form: LatentForm,
         source: Array | None = None,
+        *,
+        scan: Scan = "auto",
     ) -> None:
         """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet."""
         self.cache = cache
@@ -35,6 +41,7 @@ class Step:
         self.context = context
         self.dtype = weights.dtype
         self.form = form
+        self.scan: Scan = scan
         self.start = cache.length
         self.new: int = tokens.shape[1]
         self.length: int = self.start + self.new
@@ -64,6 +71,14 @@ class Step:
         if bias:
             y += w(f"{name}.bias", n)
         return y
+
+    def chunk(self, own: int) -> int | None:
+        """Tokens of a chunk of recurrent states, of a mixer whose own are so many; None: token by token."""
+        if self.scan == "auto":
+            return own if self.new > LONG else None
+        if self.scan == "recurrent" or self.new == 1:
+            return None
+        return own if self.scan == "chunked" else self.scan
 
     def own(self) -> Weights:
         """What the layer that runs has for itself of a sublayer whose other weights layers share."""

@@ -34,6 +34,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0, "state": 0}
+        self.chunks: set[int] = set()  # tokens of a chunk, where recurrent states were computed in chunks
         self.events: list[Event] | None = None  # filled, where asked for, with every product and every residual sum
         self.products: list[tuple[str, Array]] | None = None  # filled, where asked for, with what every product is
 

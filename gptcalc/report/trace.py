@@ -44,6 +44,9 @@ def summary(found: Trace) -> list[str]:
         f"parameters asked for: {units.grouped(found.parameters)}",
         f"numbers held in the cache: {units.grouped(found.cache_elements)}",
     ]
+    if found.chunks:
+        sizes = " and ".join(map(str, found.chunks))
+        lines.append(f"recurrent states in chunks of {sizes} tokens: flops --scan chunked --pairs full")
     if found.top is not None:
         best = ", ".join(f"{token} ({probability:.1%})" for token, probability in found.top)
         lines.append(f"likeliest next tokens: {best}")

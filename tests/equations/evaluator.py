@@ -224,7 +224,7 @@ class Run:
             if self.before is not None and (at == 0 or lines[at].part != lines[at - 1].part):
                 self.recall(self.before, lines[at].part)
             block = with_states(lines, at)
-            if len(block) == 1:
+            if len(block) == 1 and not of_itself(block[0]):
                 self.run(lines[at])
             else:
                 self.token_by_token(block)
@@ -234,9 +234,12 @@ class Run:
     def token_by_token(self, lines: list[Line]) -> None:
         whole = self.token
         for line in lines:
-            if line.stored == "state" and self.before is None:
-                left = line.statement.left
-                self.values[left.name] = np.zeros([line.scope[letter].size for letter in left.indices])
+            left = line.statement.left
+            if "new" not in line.roles(left):
+                if self.before is None:
+                    self.values[left.name] = np.zeros([line.scope[letter].size for letter in left.indices])
+            elif of_itself(line):
+                self.values[left.name] = np.full([self.size(letter, line) for letter in left.indices], np.nan)
         for token in range(self.length) if whole is None else (whole,):
             self.token = token
             for line in lines:
@@ -338,9 +341,9 @@ class Run:
         weight = self.line.weights[name]
         return weight.key if weight.tied or weight.shared else self.prefix + weight.key
 
-    def size(self, letter: str) -> int:
+    def size(self, letter: str, line: Line | None = None) -> int:
         """What a letter runs over here."""
-        return self.extent(self.line.scope[letter])
+        return self.extent((line or self.line).scope[letter])
 
     def extent(self, index: Index) -> int:
         match index.role:
@@ -627,6 +630,12 @@ def with_states(lines: list[Line], at: int) -> list[Line]:
     states = {line.statement.left.name for line in lines[at:end] if line.stored == "state"}
     mentions = [n for n in range(at, end) if states & {reference.name for reference in lines[n].statement.references}]
     return lines[at : mentions[-1] + 1] if mentions and mentions[0] == at else lines[at : at + 1]
+
+
+def of_itself(line: Line) -> bool:
+    """Whether it says a value by what it is at other tokens."""
+    left = line.statement.left
+    return any(ref.name == left.name and ref != left for ref in line.statement.factors)
 
 
 def parts(block: Block) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import CacheForm, Form
+from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.document import build
 from gptcalc.equations import Line, equations
 from gptcalc.reference.model import Model, Result
@@ -29,7 +29,11 @@ TOKENS = 11
 
 
 def held(
-    small: Architecture, form: Form = "expanded", cache: CacheForm = "latent", latent: LatentForm = "auto"
+    small: Architecture,
+    form: Form = "expanded",
+    cache: CacheForm = "latent",
+    latent: LatentForm = "auto",
+    chunks: Chunks = None,
 ) -> None:
     """Runs both on the same tokens and weights, and compares all that both have."""
     tokens = np.random.default_rng(5).integers(0, small.v, TOKENS)
@@ -38,7 +42,7 @@ def held(
     source = random_source(small, TOKENS + 2, 7)
     result = model.prefill(tokens, source=source, attention=True, predict=True)
 
-    lines = equations(small, form, cache)
+    lines = equations(small, form, cache, chunks)
     read = None if source is None else source[0]
     run = Run(small, lines, model.weights.arrays, tokens, choice_of(model), source=read)
     with np.errstate(all="ignore"):

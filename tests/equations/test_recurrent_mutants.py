@@ -77,7 +77,7 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      "qwen3-next-80b-a3b decode"),
     ("a state of linear attention not kept", "linear", 'lines.store(f"{state} = {state}", "state", Constant())', "pass",
      "kimi-linear-48b-a3b cache"),
-    ("queries and keys of every state", "linear", 'return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")',
+    ("queries and keys of every state", "chunked", 'return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")',
      'return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ,ṙ")', "qwen3-next-80b-a3b total"),
     ("a decay without its bottleneck", "linear", "if decay.rank is None:", "if True:", "kimi-linear-48b-a3b total"),
     ("a gate without its bottleneck", "linear", "if a.gate.rank is None:", "if True:", "kimi-linear-48b-a3b total"),

@@ -9,24 +9,28 @@ import pytest
 from tests.mutation import mutate
 from tests.reference.test_reference_mutants import worst
 
+#: heads that several others share, next to each other, and one after the other
+IN_TURN = (
+    "reshape(*before, shared, 1, *behind)\n    return np.broadcast_to(alone, (*before, shared, n_heads // shared, ",
+    "reshape(*before, 1, shared, *behind)\n    return np.broadcast_to(alone, (*before, n_heads // shared, shared, ",
+)
+
 #: the error, the module, what is written, what the mutant writes, the golden model that must notice
 MUTANTS: list[tuple[str, str, str, str, str]] = [
     # the recurrence of linear attention and Mamba-2
-    ("nothing decays", "recurrence", "np.exp(g)", "np.exp(g * 0.0)", "qwen3_next_hybrid"),
-    ("nothing decays in Mamba-2", "recurrence", "np.exp(g)", "np.exp(g * 0.0)", "mamba2"),
+    ("nothing decays", "recurrence", "np.exp(x.g)", "np.exp(x.g * 0.0)", "qwen3_next_hybrid"),
+    ("nothing decays in Mamba-2", "recurrence", "np.exp(x.g)", "np.exp(x.g * 0.0)", "mamba2"),
     ("read before it is written to", "recurrence", "out.append(step.dot(q[:, t, :, None], s, ",
      "out.append(step.dot(q[:, t, :, None], s - key * u, ", "qwen3_next_hybrid"),
     ("the delta rule without its memory", "recurrence", "(u - step.dot(key.swapaxes(-1, -2), s, \"state\"))", "(u)",
      "qwen3_next_hybrid"),
-    ("β left out", "recurrence", "* beta[:, t, :, :, None]", "* 1.0", "kimi_linear"),
+    ("β left out", "recurrence", "* x.beta[:, t, :, :, None]", "* 1.0", "kimi_linear"),
     ("decay behind the delta rule", "recurrence", "            s = s * kept[:, t, :, :, None]",
      "            s = s * 1.0", "kimi_linear"),
     ("a state forgotten between steps", "recurrence", "        step.cache.put(place, \"state\", s)\n".strip(),
      "pass", "qwen3_next_hybrid"),
-    ("heads dealt in turn", "recurrence", "x[:, :, :, None], (batch, new, shared, n_heads // shared, width)",
-     "x[:, :, None], (batch, new, n_heads // shared, shared, width)", "qwen3_next_hybrid"),
-    ("groups of heads dealt in turn", "recurrence", "x[:, :, :, None], (batch, new, shared, n_heads // shared, width)",
-     "x[:, :, None], (batch, new, n_heads // shared, shared, width)", "nemotron_h"),
+    ("heads dealt in turn", "recurrence", *IN_TURN, "qwen3_next_hybrid"),
+    ("groups of heads dealt in turn", "recurrence", *IN_TURN, "nemotron_h"),
     # linear attention
     ("vectors of any length", "linear", 'if a.qk_norm == "l2"', "if False", "qwen3_next_hybrid"),
     ("queries not scaled", "linear", "else 1 / math.sqrt(a.d_k)", "else 1.0", "kimi_linear"),
@@ -48,8 +52,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a norm head by head", "linear", 'a.out_norm.over == "full"', "False", "minimax"),
     # Mamba-2
     ("the skip left out", "mamba", 'y + u * w("D", m.n_heads).reshape(m.n_heads, 1)', "y", "mamba2"),
-    ("values without their step", "mamba", "recur(c, b, u * dt,", "recur(c, b, u,", "bamba"),
-    ("B and C exchanged", "mamba", "recur(c, b, u * dt,", "recur(b, c, u * dt,", "granitemoehybrid"),
+    ("values without their step", "mamba", "Inputs(c, b, u * dt,", "Inputs(c, b, u,", "bamba"),
+    ("B and C exchanged", "mamba", "Inputs(c, b, u * dt,", "Inputs(b, c, u * dt,", "granitemoehybrid"),
     ("the gate behind the norm", "mamba", "    if m.gate_first:\n        y = y * gate\n", "", "mamba2"),
     ("normed over all groups", "mamba", "groups = (m.n_groups, m.d_inner // m.n_groups)",
      "groups = (1, m.d_inner)", "nemotron_h"),

@@ -20,6 +20,6 @@ def command(
     loaded = load(model, settings)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     work = workload(loaded.architecture, how)
-    lines = equations(loaded.architecture, how.form, how.kept)
+    lines = equations(loaded.architecture, how.form, how.kept, how.chunks)
     found = explanation(loaded.architecture.name, lines, work)
     return Answer(found, show("explain", found), warnings)

@@ -1,0 +1,106 @@
+"""Recurrent states in chunks, as kernels compute a prompt: products of matrices within a chunk of C tokens, and one
+state passed from chunk to chunk. The result is the recurrence's, the FLOPs are others.
+
+With the decay Γ of a chunk so far, S_B the state before the chunk and u what is written (Dao and Gu 2024, §6; Yang et
+al. 2024, arXiv:2312.06635, §3):
+
+    o_t = e^{Γ_t}·S_Bᵀq_t + Σ_{s ≤ t} e^{Γ_t − Γ_s}·(q_t·k_s)·u_s        S = e^{Γ_C}·S_B + Σ_s e^{Γ_C − Γ_s}·k_s ⊗ u_s
+
+With the delta rule u_t is β_t·(v_t − e^{Γ_t}·S_Bᵀk_t − Σ_{s < t} e^{Γ_t − Γ_s}·(k_t·k_s)·u_s), a triangular system of
+equations. Its inverse I_A = (1 + A)⁻¹ is made row by row (UT transform), and gives u = v_I − k_I·S_B (WY
+representation): arXiv:2406.06484, §3; with decays arXiv:2412.06464, §3.3, and arXiv:2510.26692, §3.
+
+Letters: ġ, ṙ, ȧ, ẇ as in linear attention; s and ϱ tokens of the chunk of t.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gptcalc.equations.conditions import Constant, Within
+from gptcalc.equations.language import Index, Lines
+
+#: the state before a chunk
+BEFORE = "S_B"
+
+OF_CHUNKS = {"ϱ": Index("S", 0, "past")}
+
+
+def heads(shared: int, whole: int) -> tuple[str, str]:
+    """How states are written, and what several of them share."""
+    if shared == whole:
+        return "ġ", "ġ"
+    return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")
+
+
+def ix(*letters: str) -> str:
+    return ",".join(letter for letter in letters if letter)
+
+
+class Letters(NamedTuple):
+    """The letters of states, of the keys that several share, and of the decay γ, if there is one."""
+
+    states: str
+    few: str
+    decay: str | None
+
+    @property
+    def by_channel(self) -> bool:
+        return self.decay is not None and "ȧ" in self.decay
+
+
+def in_chunks(lines: Lines, chunk: int, of: Letters, *, key: str = "k", query: str = "q", delta: bool = False) -> None:
+    """From queries, keys, v, γ and β to o."""
+    few, value = ix(of.few, "ȧ"), ix(of.states, "ẇ")
+    state, before = f"S[{ix(of.states, 'ȧ', 'ẇ')}]", f"{BEFORE}[{ix(of.states, 'ȧ', 'ẇ')}]"
+    begins = f"t = {chunk}·⌊t/{chunk}⌋"
+    if of.decay is not None:
+        lines.pointwise(f"Γ[t,{of.decay}] = Σ_s ln(γ[s,{of.decay}])", Within(chunk))
+        lines.pointwise(f"Γ_C[t,{of.decay}] = Γ[min({chunk}·⌊t/{chunk}⌋ + {chunk - 1}, S − 1),{of.decay}]")
+    _scores(lines, chunk, of, "z_S", query, key)
+    if delta:
+        _solved(lines, chunk, of, key)
+    written = f"u[t,{value}]" if delta else f"v[t,{value}]"
+    lines.pointwise(f"{before} = {{{state} if {begins}; {before} otherwise}}")
+    if of.decay is not None:
+        lines.pointwise(f"{state} = {{exp(Γ_C[t,{of.decay}])·{state} if {begins}; {state} otherwise}}")
+    if delta:
+        lines.sum(f"{written} = v_I[t,{value}] − Σ_ȧ k_I[t,{ix(of.states, 'ȧ')}]·{before}")
+    lines.sum(f"{state} += {_decayed(of, 'Γ_C[t,{0}] − Γ[t,{0}]')}{key}[t,{few}]·{written}")
+    lines.sum(f"o[t,{value}] = Σ_ȧ {_decayed(of, 'Γ[t,{0}]')}{query}[t,{few}]·{before}")
+    lines.store(f"{state} = {state}", "state", Constant())
+    read = written.replace("[t", "[s")
+    lines.sum(f"o[t,{value}] += Σ_s z_S[t,s,{of.states}]·{read}", Within(chunk), saved=2)
+
+
+def _scores(lines: Lines, chunk: int, of: Letters, name: str, left: str, right: str, strict: bool = False) -> None:
+    """Products of the chunk's tokens with each other, decayed."""
+    allowed, few = Within(chunk, strict), ix(of.few, "ȧ")
+    between = "Γ[t,{0}] − Γ[s,{0}]"
+    if of.by_channel:
+        text = f"{left}[t,{few}]·{_decayed(of, between)}{right}[s,{few}]"
+        lines.sum(f"{name}[t,s,{of.states}] = Σ_ȧ {text}", allowed)
+        return
+    lines.sum(f"{name}[t,s{of.few and ','}{of.few}] = Σ_ȧ {left}[t,{few}]·{right}[s,{few}]", allowed)
+    if of.decay is not None or of.few != of.states:
+        text = f"{_decayed(of, between)}{name}[t,s{of.few and ','}{of.few}]"
+        lines.pointwise(f"{name}[t,s,{of.states}] = {text}", allowed)
+
+
+def _solved(lines: Lines, chunk: int, of: Letters, key: str) -> None:
+    """v_I, k_I: values and decayed keys, times β and the inverse of 1 + A."""
+    states, allowed = of.states, Within(chunk)
+    _scores(lines, chunk, of, "A", key, key, strict=True)
+    lines.pointwise(f"A[t,s,{states}] = β[t,{states}]·A[t,s,{states}]", Within(chunk, strict=True))
+    inverse = f"I_A[t,s,{states}]"
+    one = "{1 if s = t; 0 otherwise}"
+    lines.sum(f"{inverse} = {one} − Σ_ϱ A[t,ϱ,{states}]·I_A[ϱ,s,{states}]", Within(chunk, through=True))
+    value, keys = ix(states, "ẇ"), ix(states, "ȧ")
+    lines.sum(f"v_I[t,{value}] = Σ_s {inverse}·β[s,{states}]·v[s,{value}]", allowed)
+    text = f"{_decayed(of, 'Γ[s,{0}]')}{key}[s,{ix(of.few, 'ȧ')}]"
+    lines.sum(f"k_I[t,{keys}] = Σ_s {inverse}·β[s,{states}]·{text}", allowed)
+
+
+def _decayed(of: Letters, exponent: str) -> str:
+    """A decay as a factor, where there is one."""
+    return "" if of.decay is None else f"exp({exponent.format(of.decay)})·"
