@@ -1,6 +1,8 @@
 """Alternating updates: several streams of which one is computed."""
 
-from gptcalc.architecture.base import Count, Few, Strict
+from typing import Annotated
+
+from gptcalc.architecture.base import AtMost, Count, Few, Strict
 from gptcalc.architecture.norms import ModelNorm
 from gptcalc.errors import InputError
 
@@ -13,8 +15,8 @@ class AltUp(Strict, frozen=True, kw_only=True):
     per-layer embedding enters all streams but the first.
     """
 
-    n: Few
-    active: Count = 0
+    n: Annotated[Few, AtMost(3)]
+    active: Annotated[Count, AtMost(2)] = 0
     scale: bool = False  # learned factors of the active stream where the per-layer embedding's gate reads it
     norm: ModelNorm  # of the router
 

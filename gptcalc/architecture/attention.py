@@ -1,11 +1,29 @@
 """Softmax attention over keys and values of every head, every group of heads or all."""
 
 import math
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Flat, Kernel, Positive, Several, Size, Strict
+from gptcalc.architecture.base import (
+    AtMost,
+    Choices,
+    Chunk,
+    Flat,
+    Heads,
+    Inner,
+    Kernel,
+    Multiple,
+    Narrow,
+    Paired,
+    Positive,
+    Several,
+    Size,
+    Small,
+    Strict,
+    Turned,
+    Window,
+)
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
@@ -18,16 +36,16 @@ AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
 class AttentionExperts(Strict, frozen=True, kw_only=True):
     """Query and output projections chosen per token from experts; K and V are shared (JetMoE)."""
 
-    n_experts: Size
-    top_k: Size
+    n_experts: Annotated[Size, Small(3)]
+    top_k: Choices
 
 
 class RelativeBias(Strict, frozen=True, kw_only=True):
     """Positions by a learned bias of the scores: d numbers of each head and query mix d profiles over the distance,
     which has no bias from `extent` on (Inkling)."""
 
-    d: Size
-    extent: Size
+    d: Annotated[Size, Small(2)]
+    extent: Annotated[Size, AtMost(5)]
 
 
 class BlockIndexer(Strict, frozen=True, kw_only=True):
@@ -37,17 +55,17 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
     among them the `local` newest, the last of which is the query's own.
     """
 
-    d: Size
-    block: Size
-    top_k: Size
-    local: Size = 1
+    d: Turned
+    block: Annotated[Size, AtMost(2)]
+    top_k: Annotated[Size, AtMost(3)]
+    local: Annotated[Size, AtMost(2)] = 1
     norm: ModelNorm  # of the index queries and keys
 
 
 class Bottleneck(Strict, frozen=True, kw_only=True):
     """Queries by way of a narrow width, normed there (Step-3)."""
 
-    rank: Size = field(name="q_rank")
+    rank: Inner = field(name="q_rank")
     norm: ModelNorm = field(name="q_norm")
 
 
@@ -57,7 +75,9 @@ class Scores(Strict, frozen=True, kw_only=True):
     scale: Positive | None = None  # their factor; default 1/√d_head
     softcap: Positive | None = None
     temperature: Temperature | None = None
-    log_length: Several | None = None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
+    log_length: Annotated[Several, AtMost(3)] | None = (
+        None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
+    )
     relative: RelativeBias | None = None
     buckets: Buckets | None = None
     disentangled: Disentangled | None = None
@@ -95,7 +115,7 @@ class DynamicMask(Strict, frozen=True, kw_only=True):
     """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
     than top_k those are seen where it is largest (Doge)."""
 
-    top_k: Size
+    top_k: Window
 
 
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
@@ -105,17 +125,17 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     `source` keys and values are those of an encoder's output, made once.
     """
 
-    n_heads: Size
-    n_kv_heads: Size
-    d_head: Size
-    d_v: Size
+    n_heads: Annotated[Size, Multiple("n_kv_heads")]
+    n_kv_heads: Heads
+    d_head: Paired
+    d_v: Narrow
     bias: tuple[AttentionSite, ...] = ()
     causal: bool = True
     source: bool = False
     position: Literal["rope", "alibi", "none"] = "rope"
     rope: Rope | None = None
-    window: Size | None = None
-    chunk: Size | None = None
+    window: Window | None = None
+    chunk: Chunk | None = None
     qk_norm: QKNorm | None = None
     v_norm: Norm | None = None
     bottleneck: Flat[Bottleneck | None] = None
@@ -143,8 +163,6 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     def __post_init__(self) -> None:
         super().__post_init__()
         name = self.section
-        if self.n_heads % self.n_kv_heads:
-            raise InputError(f"{name}: n_heads = {self.n_heads} is not a multiple of n_kv_heads = {self.n_kv_heads}")
         if self.window is not None and self.chunk is not None:
             raise InputError(f"{name}: window and chunk exclude each other")
         if self.qk_norm is not None and self.qk_norm.at_read and not self.qk_norm.after_rope:

@@ -1,6 +1,21 @@
 """Attention over one latent a token and compressed entries of the past."""
 
-from gptcalc.architecture.base import Several, Size, Strict
+from typing import Annotated
+
+from gptcalc.architecture.base import (
+    AtMost,
+    Choices,
+    Heads,
+    Inner,
+    Multiple,
+    Narrow,
+    Paired,
+    Several,
+    Size,
+    Strict,
+    Turned,
+    Window,
+)
 from gptcalc.architecture.norms import BareNorm, ModelNorm
 from gptcalc.architecture.rope import Rope, check_rotation, rotated
 from gptcalc.architecture.sublayer import Sublayer
@@ -10,9 +25,9 @@ from gptcalc.errors import InputError
 class EntryIndexer(Strict, frozen=True, kw_only=True):
     """Small heads that choose which top_k of the entries are attended to, by entries of their own of width d."""
 
-    n_heads: Size
-    d: Size
-    top_k: Size
+    n_heads: Heads
+    d: Turned
+    top_k: Choices
 
 
 class Compression(Strict, frozen=True, kw_only=True):
@@ -21,7 +36,7 @@ class Compression(Strict, frozen=True, kw_only=True):
     overlap: an entry takes in the tokens of the entry before, too, which a second half of the projections is for.
     """
 
-    every: Several
+    every: Annotated[Several, AtMost(3)]
     overlap: bool = False
     index: EntryIndexer | None = None
 
@@ -34,12 +49,12 @@ class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attent
     n_groups narrow projections of their own, then a common one.
     """
 
-    n_heads: Size
-    d_head: Size  # the latent's width, too
-    q_rank: Size
-    n_groups: Size
-    out_rank: Size  # what each group of heads is projected to
-    window: Size
+    n_heads: Annotated[Size, Multiple("n_groups")]
+    d_head: Paired  # the latent's width, too
+    q_rank: Inner
+    n_groups: Heads
+    out_rank: Narrow  # what each group of heads is projected to
+    window: Window
     rope: Rope | None = None
     latent_norm: ModelNorm  # of the latent, of the entries, and of the bottleneck of the queries
     q_norm: BareNorm  # of every head's query
@@ -49,8 +64,6 @@ class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attent
     def __post_init__(self) -> None:
         super().__post_init__()
         name = self.section
-        if self.n_heads % self.n_groups:
-            raise InputError(f"{name}: n_heads = {self.n_heads} is not a multiple of n_groups = {self.n_groups}")
         if self.rope is None:
             return
         check_rotation(name, self.rope, self.d_head)

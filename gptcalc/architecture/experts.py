@@ -1,10 +1,10 @@
 """Mixtures of experts, and the routers that choose among them."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Count, Flat, OrNone, Positive, Size, Strict
+from gptcalc.architecture.base import AtMost, Choices, Count, Flat, Inner, Narrow, OrNone, Positive, Size, Small, Strict
 from gptcalc.architecture.mlp import ActivationName, ClampAt
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
@@ -16,8 +16,8 @@ ExpertSite: TypeAlias = Literal["gate", "up", "down", "router", "shared"]
 class ExpertGroups(Strict, frozen=True, kw_only=True):
     """Routing in two steps: the top_k groups of experts first, each scored by its best or its two best experts."""
 
-    n: Size
-    top_k: Size
+    n: Annotated[Size, AtMost(3)]
+    top_k: Choices
     score: Literal["max", "top2"] = "max"
 
 
@@ -47,7 +47,7 @@ class RouterLayers(Strict, frozen=True, kw_only=True):
     carried: what the projection makes has that of the router before added, times a learned factor a channel.
     """
 
-    d: Size
+    d: Narrow
     norm: ModelNorm
     carried: bool = False
 
@@ -117,8 +117,8 @@ Router: TypeAlias = Softmax | TopkSoftmax | Sigmoid | TopkSigmoid | SqrtSoftplus
 class SharedExperts(Strict, frozen=True, kw_only=True):
     """Experts that every token passes, side by side one dense layer of their joint width."""
 
-    n: OrNone = field(name="n_shared")
-    d_ff: OrNone = field(name="d_shared")  # of all together; default n · the routed experts' width
+    n: Annotated[OrNone, AtMost(2)] = field(name="n_shared")
+    d_ff: Annotated[OrNone, Small(5)] = field(name="d_shared")  # of all together; default n · the routed experts' width
     gate: bool = field(default=False, name="shared_gate")  # σ of one number a token
     clamp: Positive | Literal["none"] | None = field(default=None, name="shared_clamp")  # if not the routed experts'
 
@@ -126,16 +126,16 @@ class SharedExperts(Strict, frozen=True, kw_only=True):
 class LatentExperts(Strict, frozen=True, kw_only=True):
     """Routed experts work in a projection of the stream, normed where a norm is given."""
 
-    d: Size = field(name="d_latent")
+    d: Inner = field(name="d_latent")
     norm: Norm | None = field(default=None, name="latent_norm")
 
 
 class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
     """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
 
-    n_experts: Size
-    top_k: Size
-    d_ff: Size
+    n_experts: Annotated[Size, Small(4)]
+    top_k: Choices
+    d_ff: Inner
     activation: ActivationName
     router: Flat[Router] = Softmax()
     shared: Flat[SharedExperts | None] = None
@@ -144,7 +144,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"
     expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
-    n_identity: Count = 0  # further experts that return their input, without weights
+    n_identity: Annotated[Count, AtMost(1)] = 0  # further experts that return their input, without weights
     identity: Literal["input", "nothing"] = "input"  # or that return nothing
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gptcalc.architecture.base import Kernel, Size, Strict
+from gptcalc.architecture.base import AtMost, Kernel, Size, Small, Strict
 from gptcalc.architecture.head import DenseFunction
 
 
@@ -12,14 +12,14 @@ class Convolution(Strict, frozen=True, kw_only=True):
     """A convolution over time, all channels with all, padded so that a step of 1 keeps the length."""
 
     kernel: Kernel
-    stride: Size = 1
+    stride: Annotated[Size, AtMost(3)] = 1
 
 
 class ConvolutionalFront(Strict, frozen=True, kw_only=True):
     """Frames of so many channels (mel bins), through convolutions to the encoder's width (Whisper,
     arXiv:2212.04356)."""
 
-    channels: Size
+    channels: Annotated[Size, Small(4)]
     convolutions: Annotated[tuple[Convolution, ...], Meta(min_length=1, max_length=2)]
     function: DenseFunction = "gelu"
 

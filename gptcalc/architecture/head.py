@@ -1,8 +1,8 @@
 """What leaves the last layer: logits over the vocabulary, labels, one vector for the whole text, or nothing."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Positive, Size, Strict
+from gptcalc.architecture.base import Count, Positive, Small, Stream, Strict
 from gptcalc.architecture.norms import Norm
 
 DenseFunction: TypeAlias = Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "none"]
@@ -11,7 +11,7 @@ DenseFunction: TypeAlias = Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", 
 class Dense(Strict, frozen=True, kw_only=True):
     """A layer in front of an output matrix: a projection to d channels, a function, a norm."""
 
-    d: Size
+    d: Stream
     function: DenseFunction = "gelu"
     bias: bool = True
     norm: Norm | None = None
@@ -25,7 +25,7 @@ class Pooler(Strict, frozen=True, kw_only=True):
 
     token: Literal["first", "last", "each"] = "first"
     dense: Dense | None = None
-    labels: Count = 0
+    labels: Annotated[Count, Small(3)] = 0
     bias: bool = True  # of the labels
 
 
@@ -38,7 +38,7 @@ class Head(Strict, frozen=True, kw_only=True):
     bias: bool = False
     scale: float = 1.0  # factor of the logits
     softcap: Positive | None = None
-    width: Size
+    width: Stream
     vocabulary: bool = True
     dense: Dense | None = None
     pooler: Pooler | None = None

@@ -1,6 +1,8 @@
 """Hyper-connections: several residual streams."""
 
-from gptcalc.architecture.base import Few, Positive, Strict, Times
+from typing import Annotated
+
+from gptcalc.architecture.base import AtMost, Few, Positive, Strict, Times
 from gptcalc.architecture.norms import BareNorm
 
 
@@ -11,8 +13,8 @@ class Streams(Strict, frozen=True, kw_only=True):
     (Hy 4): each keeps what it has; what spreads the output is at least eps, too.
     """
 
-    n: Few
-    iterations: Times = 20
+    n: Annotated[Few, AtMost(3)]
+    iterations: Annotated[Times, AtMost(20)] = 20
     eps: Positive = 1e-6
     mixed: bool = True
     magnitude: Positive = 2.0  # of what spreads an output

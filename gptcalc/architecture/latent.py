@@ -1,9 +1,9 @@
 """Multi-head latent attention and its indexer."""
 
 import math
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Flat, Positive, Size, Strict
+from gptcalc.architecture.base import Count, Flat, Heads, Inner, Narrow, Positive, Small, Strict, Turned, Window
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.rope import Rope, Temperature, Yarn, check_rotation
 from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
@@ -18,9 +18,9 @@ class Indexer(Strict, frozen=True, kw_only=True):
     Its queries come from the normed bottleneck of the queries; with a `q_norm`, from the sublayer's input, so normed.
     """
 
-    n_heads: Size
-    d: Size
-    top_k: Size
+    n_heads: Heads
+    d: Turned
+    top_k: Window
     shared: bool = False
     pairing: Literal["half", "adjacent"] = "half"
     q_norm: Norm | None = None
@@ -32,18 +32,18 @@ class Indexer(Strict, frozen=True, kw_only=True):
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
     """Multi-head latent attention (arXiv:2405.04434): keys and values from one cached latent and one rotary key."""
 
-    n_heads: Size
-    kv_rank: Size
-    d_nope: Size
-    d_rope: Count  # 0: no rotary key
-    d_v: Size
-    q_rank: Size | None = None
+    n_heads: Heads
+    kv_rank: Inner
+    d_nope: Narrow
+    d_rope: Annotated[Count, Small(4, step=2)]  # 0: no rotary key
+    d_v: Narrow
+    q_rank: Inner | None = None
     bias: tuple[LatentSite, ...] = ()
     position: Literal["rope", "none"] = "rope"
     rope: Rope | None = None
     latent_norm: ModelNorm  # of the latent, and of the bottleneck of the queries
     k_rope_norm: Norm | None = None  # of the rotary key, before it turns (dots3)
-    window: Size | None = None
+    window: Window | None = None
     scale: Positive | None = None  # default 1/√(d_nope + d_rope)
     q_scale: float = 1.0  # factors of the normed latents (LongCat)
     kv_scale: float = 1.0

@@ -1,8 +1,8 @@
 """Linear attention: each head's past is one matrix that every token decays, writes to and reads."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Kernel, Positive, Size, Strict
+from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size, Strict
 from gptcalc.architecture.norms import OutNorm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -19,7 +19,7 @@ class Decay(Strict, frozen=True, kw_only=True):
 
     over: Literal["head", "channel"] = "head"
     form: Literal["softplus", "bounded", "sigmoid", "fixed"] = "softplus"
-    rank: Size | None = None  # the projection of the input goes through a bottleneck
+    rank: Narrow | None = None  # the projection of the input goes through a bottleneck
     floor: float = -5.0
     divisor: Positive = 16.0
 
@@ -28,7 +28,7 @@ class StateGate(Strict, frozen=True, kw_only=True):
     """What the normed outputs of the heads are multiplied with: a function of a projection of the input."""
 
     function: Literal["silu", "sigmoid"] = "silu"
-    rank: Size | None = None  # the projection goes through a bottleneck
+    rank: Narrow | None = None  # the projection goes through a bottleneck
     bias: bool = False
 
 
@@ -42,10 +42,10 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
     rule, arXiv:2406.06484).
     """
 
-    n_heads: Size  # states, and heads of values
-    n_k_heads: Size  # heads of queries and keys, each for n_heads / n_k_heads states
-    d_k: Size
-    d_v: Size
+    n_heads: Annotated[Size, Multiple("n_k_heads")]  # states, and heads of values
+    n_k_heads: Heads  # heads of queries and keys, each for n_heads / n_k_heads states
+    d_k: Narrow
+    d_v: Narrow
     delta: bool = False
     beta_scale: Positive = 1.0  # 2 allows negative eigenvalues (OLMo Hybrid)
     decay: Decay | None = None
@@ -56,7 +56,7 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
     gate: StateGate | None = None
     out_norm: OutNorm | None = None
     bias: tuple[LinearSite, ...] = ()
-    chunk: Size = 64  # tokens that the chunked form computes side by side
+    chunk: Chunk = 64  # tokens that the chunked form computes side by side
 
     @property
     def k_width(self) -> int:

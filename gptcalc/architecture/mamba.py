@@ -1,8 +1,8 @@
 """Selective state spaces: a state that decays and takes in at rates that the input decides."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Positive, Size, Width
+from gptcalc.architecture.base import Chunk, Heads, Multiple, Narrow, Positive, Size, Width
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -16,11 +16,11 @@ class Mamba(Sublayer, tag_field="sublayer", tag="mamba", frozen=True, kw_only=Tr
     bottleneck of dt_rank, B and C are projections of x; with several heads each head has its own.
     """
 
-    d_inner: Size
-    d_state: Size
-    dt_rank: Size
+    d_inner: Annotated[Size, Multiple("n_heads", 3)]
+    d_state: Narrow
+    dt_rank: Narrow
     kernel: Width
-    n_heads: Size = 1  # Zamba: x is projected head by head
+    n_heads: Heads = 1  # Zamba: x is projected head by head
     inner_norm: Norm | None = None  # of Δ's bottleneck, B and C (Jamba; without weights Falcon Mamba)
     bias: tuple[MambaSite, ...] = ("conv",)
 
@@ -32,18 +32,18 @@ class Mamba2(Sublayer, tag_field="sublayer", tag="mamba2", frozen=True, kw_only=
     The heads of a group share B and C. The output is gated by SiLU(z), and normed group by group.
     """
 
-    n_heads: Size
-    d_head: Size
-    d_state: Size
+    n_heads: Annotated[Size, Multiple("n_groups")]
+    d_head: Narrow
+    d_state: Narrow
     kernel: Width
-    n_groups: Size = 1
+    n_groups: Heads = 1
     bias: tuple[MambaSite, ...] = ("conv",)
     out_norm: Norm | None = None
     gate_first: bool = True  # the norm is that of the gated output; else the normed output is gated
     dt_min: float = 0.0
     dt_max: Positive | None = None
     scales: tuple[float, float, float, float, float] = (1.0, 1.0, 1.0, 1.0, 1.0)  # factors of z, x, B, C, dt
-    chunk: Size = 256  # tokens that the chunked form computes side by side
+    chunk: Chunk = 256  # tokens that the chunked form computes side by side
 
     @property
     def d_inner(self) -> int:

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from gptcalc.architecture.base import Flat, Positive, Quantile, Size
+from gptcalc.architecture.base import Flat, Inner, Positive, Quantile
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Adapted, Sublayer
 from gptcalc.errors import InputError
@@ -46,7 +46,7 @@ ClampAt: TypeAlias = Literal["input", "output"]
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
-    d_ff: Size
+    d_ff: Inner
     activation: ActivationName
     bias: tuple[MlpSite, ...] = ()
     clamp: Positive | None = None

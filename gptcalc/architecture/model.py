@@ -1,11 +1,11 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias, assert_never
+from typing import Annotated, Literal, TypeAlias, assert_never
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
-from gptcalc.architecture.base import Count, Depth, Size, Strict, Times
+from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
@@ -103,7 +103,7 @@ class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True
 class Repeat(Strict, frozen=True, kw_only=True):
     """`count` repetitions of a sequence of blocks."""
 
-    count: int
+    count: Depth
     body: "tuple[Block | Repeat, ...]"
 
 
@@ -111,13 +111,13 @@ class Embedding(Strict, frozen=True, kw_only=True):
     """How a token enters: its row, scaled, plus rows of its position and its type, normed. Where rows are narrower than
     the model (factorised), a projection widens the token's row, the sum, or the normed sum."""
 
-    width: Size
+    width: Stream
     scale: float = 1.0
     position: Literal["learned", "sinusoidal", "none"] = "none"
-    rows: Count = 0  # rows of the position table
-    offset: Count = 0  # the row of position 0
+    rows: Annotated[Count, AtMost(50)] = 0  # rows of the position table
+    offset: Annotated[Count, AtMost(2)] = 0  # the row of position 0
     sinusoids: Sinusoids = "interleaved"
-    types: Count = 0  # rows of the table of token types (segments)
+    types: Annotated[Count, Small(2)] = 0  # rows of the table of token types (segments)
     affine: bool = False  # rows are moved and multiplied, channel by channel: f·(x + b)
     norm: Norm | None = None
     projected: Literal["token", "sum", "normed"] = "token"
@@ -128,9 +128,9 @@ class Encoder(Strict, frozen=True, kw_only=True):
     """A stack that reads the source, for a decoder's cross-attention. It has the decoder's token table or one of its
     own, or convolutions over frames in its place; its output is normed."""
 
-    d: Size
-    v: Size
-    c: Size
+    d: Stream
+    v: Vocabulary
+    c: Length
     n_layers: Depth
     embedding: Embedding
     front: ConvolutionalFront | None = None
@@ -163,7 +163,7 @@ class Encoder(Strict, frozen=True, kw_only=True):
 class MTP(Strict, frozen=True, kw_only=True):
     """Multi-token prediction (arXiv:2412.19437, §2.2): n modules of two norms, a projection 2d → d, a block, a norm."""
 
-    n: Times
+    n: Annotated[Times, AtMost(1)]
     block: Block
     norm: Norm
 
@@ -171,8 +171,8 @@ class MTP(Strict, frozen=True, kw_only=True):
 class PerLayerEmbedding(Strict, frozen=True, kw_only=True):
     """A second token table whose slice of width d enters every layer through a gate (Gemma 3n and 4)."""
 
-    v: Size
-    d: Size
+    v: Vocabulary
+    d: Annotated[Size, Small(4)]
     activation: ActivationName = "gelu_tanh"
     norm: ModelNorm
 
@@ -188,9 +188,9 @@ class Architecture(Strict, frozen=True, kw_only=True):
     """A model, complete and checked. Equal blocks are counted: cost never grows with depth."""
 
     name: str
-    d: Size
-    v: Size
-    c: Size
+    d: Stream
+    v: Vocabulary
+    c: Length
     n_layers: Depth
     embedding: Embedding
     layers: tuple[Repeat, ...]
@@ -201,7 +201,9 @@ class Architecture(Strict, frozen=True, kw_only=True):
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
     streams: Streams | None = None
     altup: AltUp | None = None
-    learned_frequencies: Count = 0  # learned factors of the rotation's frequencies, one set for all layers
+    learned_frequencies: Annotated[Count, Kept()] = (
+        0  # learned factors of the rotation's frequencies, one set for all layers
+    )
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y, the embedding being the first (Beam)
     dropout: Dropout | None = None
     storage: Storage = Storage()

@@ -1,6 +1,8 @@
 """Other mixers whose memory of the past does not grow."""
 
-from gptcalc.architecture.base import Kernel, Positive, Size
+from typing import Annotated
+
+from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -18,8 +20,8 @@ class GatedRecurrence(Sublayer, tag_field="sublayer", tag="gated_recurrence", fr
     RG-LRU, h ← a ⊙ h + √(1 − a²) ⊙ (i ⊙ x), a = e^{−8·r·softplus(Λ)}; the gates r and i are σ of projections within
     n_heads blocks of channels."""
 
-    d_rnn: Size
-    n_heads: Size
+    d_rnn: Annotated[Size, Multiple("n_heads", 3)]
+    n_heads: Heads
     kernel: Kernel
 
 
@@ -27,12 +29,12 @@ class MatrixLSTM(Sublayer, tag_field="sublayer", tag="matrix_lstm", frozen=True,
     """mLSTM of xLSTM (arXiv:2405.04517; as in xLSTM 7B, arXiv:2503.13427): exponential input and forget gates, kept in
     range by a running maximum m; S ← e^{f+m−m′}·S + e^{i−m′}·k ⊗ v, n likewise of k, h = Sᵀq / max(|nᵀq|, e^{−m′})."""
 
-    n_heads: Size
-    d_k: Size
-    d_v: Size
+    n_heads: Heads
+    d_k: Narrow
+    d_v: Narrow
     gate_softcap: Positive = 15.0
     out_norm: Norm = Norm(kind="layernorm", bias=False)  # of each head's output
-    chunk: Size = 64
+    chunk: Chunk = 64
 
     @property
     def k_width(self) -> int:

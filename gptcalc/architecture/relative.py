@@ -1,6 +1,8 @@
 """Positions as distances between a query and a key, learned."""
 
-from gptcalc.architecture.base import Size, Strict
+from typing import Annotated
+
+from gptcalc.architecture.base import AtMost, Size, Strict
 from gptcalc.architecture.norms import Norm
 
 
@@ -11,8 +13,8 @@ class Buckets(Strict, frozen=True, kw_only=True):
     keys behind a query are seen, half of all buckets are theirs.
     """
 
-    n: Size
-    max_distance: Size
+    n: Annotated[Size, AtMost(8)]
+    max_distance: Annotated[Size, AtMost(8)]
     shared: bool = True  # one table for all layers of the stack
 
 
@@ -23,8 +25,8 @@ class Disentangled(Strict, frozen=True, kw_only=True):
     Distances of at least span/2 grow by the logarithm up to max_distance, where there is one; beyond span they are cut.
     """
 
-    span: Size
-    max_distance: Size | None = None
+    span: Annotated[Size, AtMost(6)]
+    max_distance: Annotated[Size, AtMost(12)] | None = None
     c2p: bool = True
     p2c: bool = True
     own: bool = False  # matrices of its own for positions, not those of queries and keys

@@ -1,10 +1,13 @@
 """Rotary positions, how they are stretched, and queries that grow with the position."""
 
 import math
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Fraction, Positive, Size, Strict
+from gptcalc.architecture.base import AtMost, Fraction, Kept, Positive, Size, Strict
 from gptcalc.errors import InputError
+
+#: the length that a model was first trained for
+Trained: TypeAlias = Annotated[Size, Kept()]
 
 
 class Linear(Strict, tag_field="kind", tag="linear", frozen=True, kw_only=True):
@@ -17,7 +20,7 @@ class Dynamic(Strict, tag_field="kind", tag="dynamic", frozen=True, kw_only=True
     """NTK-aware scaling whose base grows with the length once it exceeds `original`."""
 
     factor: Positive
-    original: Size
+    original: Trained
 
 
 class NTK(Strict, tag_field="kind", tag="ntk", frozen=True, kw_only=True):
@@ -30,7 +33,7 @@ class Yarn(Strict, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
     """YaRN (arXiv:2309.00071): high frequencies kept, low ones interpolated, a ramp between, scores rescaled."""
 
     factor: Positive
-    original: Size
+    original: Trained
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
@@ -47,7 +50,7 @@ class Llama3(Strict, tag_field="kind", tag="llama3", frozen=True, kw_only=True):
     """Llama 3.1's scaling: wavelengths above original/low divided, below original/high kept, smooth between."""
 
     factor: Positive
-    original: Size
+    original: Trained
     low: float = 1.0
     high: float = 4.0
 
@@ -57,7 +60,7 @@ class LongRope(Strict, tag_field="kind", tag="longrope", frozen=True, kw_only=Tr
 
     short: tuple[float, ...]
     long: tuple[float, ...]
-    original: Size
+    original: Trained
     factor: float | None = None
     attention_factor: float | None = None
 
@@ -79,7 +82,7 @@ class Rope(Strict, frozen=True, kw_only=True):
 
     theta: Positive = 10000.0
     fraction: Fraction = 1.0
-    channels: Size | None = None  # rotated channels; default ⌊fraction · d_head⌋
+    channels: Annotated[Size, Kept()] | None = None  # rotated channels; default ⌊fraction · d_head⌋
     pairing: Literal["half", "adjacent"] = "half"
     scaling: Scaling | None = None
     backward: bool = False
@@ -100,7 +103,7 @@ class Temperature(Strict, frozen=True, kw_only=True):
     positions, Ministral 3), by a power: (1 + (position + shift) / floor)^scale (Beam), or beyond `floor` alone:
     1 + scale · ln(max(1, (position + shift) / floor)) (Inkling)."""
 
-    floor: Positive
+    floor: Annotated[Positive, AtMost(3.0)]
     scale: float
     shift: Literal[0, 1] = 1
     form: Literal["log", "power", "beyond"] = "log"

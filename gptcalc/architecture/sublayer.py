@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Flat, Kernel, Positive, Size, Strict
+from gptcalc.architecture.base import Flat, Kernel, Narrow, Positive, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
@@ -27,7 +27,7 @@ class LowRankResidual(Strict, frozen=True, kw_only=True):
     """A learned residual beside a sublayer (LAuReL, arXiv:2411.07501): x ← (x + y + n + norm(n·A·B))/√2, where n is
     what the sublayer reads and A·B has this rank (Gemma 3n)."""
 
-    rank: Size
+    rank: Narrow
     norm: ModelNorm
 
 
@@ -69,7 +69,7 @@ class Residual(Strict, frozen=True, kw_only=True):
 class NormGate(Strict, frozen=True, kw_only=True):
     """What a sublayer reads, times σ of itself by way of a bottleneck: n·σ(silu(n·A)·B) (A.X K2)."""
 
-    rank: Size
+    rank: Narrow
 
 
 class Sublayer(Strict, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Adapted(Strict, frozen=True, kw_only=True):
     """What every layer that has a sublayer with tied weights adds to its input projections W: W + A·B with A and B of
     this rank, its own (Zamba2, arXiv:2411.15242, §2)."""
 
-    rank: Size = field(name="adapter_rank")
+    rank: Narrow = field(name="adapter_rank")
 
 
 class OutputGate(Strict, frozen=True, kw_only=True):

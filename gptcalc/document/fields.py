@@ -48,7 +48,7 @@ def options_of(declared_type: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a type is a union of (or it alone), and what stands beside it."""
     extra: dict[str, Any] = {}
     for meta in getattr(declared_type, "__metadata__", ()):
-        extra |= meta.extra or {}
+        extra |= getattr(meta, "extra", None) or {}
     declared_type = getattr(declared_type, "__origin__", declared_type) if extra else declared_type
     return getattr(declared_type, "__args__", None) or (declared_type,), extra
 
