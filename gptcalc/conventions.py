@@ -121,6 +121,9 @@ PrefillChunk: TypeAlias = Annotated[
 MaxNumSeqs: TypeAlias = Annotated[
     int | None, Option("Sequences that vllm makes room for in its sampler. Default: by the device, 1024 or 256.")
 ]
+EngineVersion: TypeAlias = Annotated[
+    str | None, Option("Which vllm, such as 0.33. Default: whatever takes most of those from 0.8.", "VERSION")
+]
 NGL: TypeAlias = Annotated[
     int | None,
     Option("Layers that llama.cpp keeps on the device, the output being one; the rest on the host. Default: all.",
@@ -338,6 +341,7 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     logits: LogitsOption = "last"
     overhead: Overhead = 0
     max_num_seqs: MaxNumSeqs = None
+    engine_version: EngineVersion = None
     ngl: NGL = None
     n_cpu_moe: NCpuMoe = 0
     tp: TP = 1

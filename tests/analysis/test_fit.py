@@ -181,7 +181,9 @@ def test_largest_batch_and_context_are_tight(
     assert found.needed == run.needed(batch, context)
     for most, needed in ((found.max_batch, lambda n: run.needed(n, context)),
                          (found.max_context, lambda n: run.needed(batch, n))):  # fmt: skip
-        assert most is not None
+        if most is None:
+            assert needed(2**80) <= budget
+            continue
         assert most == 0 or needed(most) <= budget
         assert needed(most + 1) > budget or (most == table and most == found.max_context)
 

@@ -10,7 +10,7 @@ import pytest
 
 from gptcalc.analysis.memory.fit import fitted
 from gptcalc.analysis.memory.sharding import Layout
-from gptcalc.analysis.memory.vllm import LARGE, LARGEST, SMALL, Profile, captured, tier
+from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, LARGEST, SMALL, Profile, captured, generation, tier
 from gptcalc.conventions import FitRun
 from gptcalc.sources import load
 from tests.conftest import Command
@@ -56,23 +56,23 @@ def test_graphs_are_captured_for_51_or_35_batches() -> None:
 
 def test_profile_of_one_pass() -> None:
     """Llama 3.1 8B: 29,000 tokens of 2 · 4096 + 4096 + 3 · 14,336 numbers of 16 bits (vllm#10517: 2.99 GiB)."""
-    profile = Profile(load("llama-3.1-8b").architecture, Layout(), "first", 256, 2)
+    profile = Profile(load("llama-3.1-8b").architecture, Layout(), GENERATIONS[0], 256, 2)
     assert profile.peak(29_000, 29_000) == 29_000 * 2 * (3 * 4096 + 3 * 14_336)
 
 
 def test_sampler_of_the_second_runner() -> None:
     """1024 rows: 262,144 entries of a vocabulary took 1,140,850,688 bytes when probed, 154,880 took 674,037,760."""
     for name, size in (("gemma-4-31b", 1_140_850_688), ("glm-4.7-flash", 674_037_760)):
-        profile = Profile(load(name).architecture, Layout(), "second", 1024, 2)
+        profile = Profile(load(name).architecture, Layout(), generation("0.30"), 1024, 2)
         assert profile.parts["sampler"] == size
 
 
 def test_a_verdict_that_hangs_on_an_estimate_says_so() -> None:
-    """gpt-oss-120b on one H100: vLLM's first runner can't, its second can."""
+    """gpt-oss-120b on one H100: as its sampler sorts, vLLM to 0.16 can't, later ones can."""
     model = load("gpt-oss-120b").architecture
     found = fitted(model, 81559 * 2**20, FitRun(dtype="mxfp4", engine="vllm", context=16000, utilization=0.9))
     assert found.fits
-    assert found.condition == "if it is vLLM 0.29 and later"
+    assert found.condition == "if it is vLLM 0.17 and later"
 
 
 def test_a_close_yes_is_an_if() -> None:
@@ -83,3 +83,47 @@ def test_a_close_yes_is_an_if() -> None:
     assert found.fits
     assert found.condition == "if what is estimated is met to 1,048,576 bytes; it may be missed by 321,912,832"
     assert fitted(model, needed + 2 * GIB, how).condition is None
+
+
+def test_what_the_sampler_of_a_version_takes() -> None:
+    """vllm#57926: Qwen2.5 0.5B on an L4, 256 sequences: 22,512 tokens of cache less where the sampler is profiled."""
+    model = load("qwen2.5-0.5b").architecture
+    before, after = (
+        Profile(model, Layout(), generation(version), 256, 2).peak(2048, 2048) for version in ("0.30", "0.33")
+    )
+    assert after - before == pytest.approx(22_512 * 24 * 2 * 2 * 64 * 2, rel=0.05)
+
+
+def test_generations() -> None:
+    found = {"0.11.0": 38, "0.16": 38, "0.17.1": 14, "v0.28": 14, "0.29rc1": 2, "0.33": 14, "1.0": 14}
+    assert {version: generation(version).sampler for version in found} == found
+    names = ["0.8 to 0.16", "0.17 to 0.20", "0.21 to 0.28", "0.29 to 0.32", "0.33 and later"]
+    assert [one.versions for one in GENERATIONS] == names
+
+
+@pytest.mark.parametrize("version", ["0.7.3", "new", "0", ""])
+def test_no_version(version: str, gptcalc: Command) -> None:
+    found = gptcalc("memory", "gpt2", "--engine", "vllm", "--engine-version", version)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("context", "versions", "fitting"),
+    [
+        # to 0.16 the sampler takes 38 · 1,024 · 262,208 bytes, later 14: 9.5 and 3.5 GiB
+        ("96K", ["0.17"], "0.17 to 0.28"),
+        # from 0.29 windows hold two passes in flight
+        ("64K", ["0.11", "0.17"], "0.8 to 0.28"),
+        ("512K", [], None),
+    ],
+)
+def test_a_no_names_the_versions_that_say_yes(
+    context: str, versions: list[str], fitting: str | None, gptcalc: Command
+) -> None:
+    """Gemma 3 27B on an H100."""
+    asked = ("fit", "gemma-3-27b", "--device", "h100-sxm", "--engine", "vllm", "--context", context)
+    status, out, _ = gptcalc(*asked)
+    assert status == 1
+    assert out.startswith("no: " if fitting is None else f"no, unless it is vLLM {fitting}: ")
+    for version in ("0.11", "0.17", "0.30", "0.33"):
+        assert gptcalc(*asked, "--engine-version", version)[0] == (0 if version in versions else 1)

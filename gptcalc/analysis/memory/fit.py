@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.offload import blocks
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import largest
-from gptcalc.analysis.memory.vllm import VERSIONS, settled
+from gptcalc.analysis.memory.vllm import settled
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share, possible
 from gptcalc.dtypes import FORMATS
@@ -68,19 +68,18 @@ def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: 
     how = settled(how, capacity, device_name)
     run = Inference(architecture, how)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
-    if run.newer is not None and run.starts_only_newer(asked.budget):
-        run = run.newer
-        asked = asked._replace(run=run)
-    run_ = run.fuller(asked.batch, asked.context)
-    stage, device = run_.fullest(asked.batch, asked.context)
+    every, run = run, run.starting(asked.budget)
+    asked = asked._replace(run=run)
+    fuller = run.fuller(asked.batch, asked.context)
+    stage, device = fuller.fullest(asked.batch, asked.context)
     found = replace(
         answer(asked, device, capacity, how.utilization),
         kv_dtype=how.kv_dtype,
         engine=how.engine,
-        estimated=run_.estimated(stage, asked.batch, asked.context),
+        estimated=fuller.estimated(stage, asked.batch, asked.context),
         passes=run.passes(),
         published=how.dtype is None,
-        condition=condition(run_, asked, device),
+        condition=condition(run, every, asked, device),
     )
     return found, asked
 
@@ -94,14 +93,19 @@ def advised(found: Fit, asked: Asked) -> Fit:
     return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)
 
 
-def condition(run: Inference, asked: Asked, device: Device) -> str | None:
-    """What a yes hangs on that is within an estimate's margin, and what a no could be turned by."""
+def condition(run: Inference, every: Inference, asked: Asked, device: Device) -> str | None:
+    """What a yes hangs on that is within an estimate's margin, and what a no could be turned by.
+
+    run: that is judged; every: with all of vLLM's generations.
+    """
     left = asked.budget - device.total
     if 0 <= left < (margin := run.margin(device)):
         return f"if what is estimated is met to {left:,} bytes; it may be missed by {margin:,}"
-    if left >= 0 and run.profile is not None and run.runner == "second" and run is asked.run:
-        return f"if it is vLLM {VERSIONS['second']}"
-    return None
+    if left >= 0:
+        return f"if it is {which(run.versions())}" if run is not every else None
+    sizes = {one: one.fullest(asked.batch, asked.context)[1].total for one in every.versions()}
+    fitting = [one for one, size in sizes.items() if size <= asked.budget]
+    return f"unless it is {which(fitting)}" if fitting else None
 
 
 class Asked(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from typing import NamedTuple
 
@@ -11,13 +12,14 @@ from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.offload import check, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
-from gptcalc.analysis.memory.vllm import LARGE, MARGIN, PASSES, TILES, VERSIONS, Profile, Runner
+from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation, Profile, generation, named
 from gptcalc.analysis.memory.weights import Share, Weights, published
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun, keywords
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
+from gptcalc.errors import InputError, printable
 
 
 class Stage(NamedTuple):
@@ -31,8 +33,6 @@ class Stage(NamedTuple):
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
-    runner: Runner = "first"  # vLLM's
-
     def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
         how.check_phase(architecture, how.phase)
         how.check_modules(architecture)
@@ -43,37 +43,44 @@ class Inference:
         form = form_of(how.engine, architecture, how.mla_cache)
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
-        tiles = TILES[self.runner] if how.engine == "vllm" else {}
-        self.weights = Weights(
-            architecture, how.dtype or published(architecture), self.parallel, how.engine, tiles, how.mtp
-        )
+        self.generation = self._generation()
+        self.weights = self._weights(how.dtype or published(architecture))
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
         check(how)
         self._load()
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
-        self.newer = self._newer()
+        self.others = self._others()
 
     def _weights(self, dtype: str) -> Weights:
         how = self.how
-        tiles = TILES[self.runner] if how.engine == "vllm" else {}
+        tiles = {} if self.generation is None else self.generation.tiles
         return Weights(self.architecture, dtype, self.parallel, how.engine, tiles, how.mtp)
 
-    def _newer(self) -> Inference | None:
-        """The same with vLLM's second model runner."""
-        if self.profile is None or self.runner == "second":
+    def _generation(self) -> Generation | None:
+        """Of vLLM: the version's that is asked for, else the first, which `newer` follow."""
+        asked = self.how.engine_version
+        if self.how.engine != "vllm":
+            if asked is not None:
+                raise InputError(f"--engine-version {printable(asked)}: of which engine?", "add --engine vllm", "usage")
             return None
+        return GENERATIONS[0] if asked is None else generation(asked)
+
+    def _others(self) -> tuple[Inference, ...]:
+        """The same with vLLM's other generations, unless one is asked for."""
+        if self.generation is None or self.how.engine_version is not None:
+            return ()
+        return tuple(self._of(other) for other in GENERATIONS if other != self.generation)
+
+    def _of(self, generation: Generation) -> Inference:
         other = copy(self)
-        other.runner = "second"
-        other.newer = None
-        if self.dtype not in self.weights.tiles:
-            other.profile = other._profile()
-            return other
-        other.weights = Weights(
-            self.architecture, self.dtype, self.parallel, self.how.engine, TILES["second"], self.how.mtp
-        )
-        return other.in_format(self.dtype)
+        other.generation, other.others = generation, ()
+        if self.dtype in (self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
+            other.weights = other._weights(self.dtype)
+            other._reload()
+        other.profile = other._profile()
+        return other
 
     def _load(self) -> None:
         """Which tensors are where."""
@@ -118,13 +125,17 @@ class Inference:
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
         other.profile = other._profile()
-        other._load()
-        other.stages = [
-            stage._replace(weights=sum(row.total for row in other.rows(number)))
+        other._reload()
+        other.others = other._others()
+        return other
+
+    def _reload(self) -> None:
+        """Other weights, all else as it is."""
+        self._load()
+        self.stages = [
+            stage._replace(weights=sum(row.total for row in self.rows(number)))
             for number, stage in enumerate(self.stages)
         ]
-        other.newer = other._newer()
-        return other
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
@@ -150,7 +161,7 @@ class Inference:
     def held(self, number: int, sequences: int, context: int) -> list[Held]:
         """What so many sequences take of the cache on a device of a pipeline stage."""
         pools, how = self.stages[number].pools, self.how
-        passes = PASSES[self.runner] + self.parallel.pp - 1
+        passes = (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
         return held(how.engine, pools, context, how.prefill_chunk, passes, sequences)
 
     def device(self, number: int, sequences: int, context: int) -> Device:
@@ -174,10 +185,10 @@ class Inference:
         return self.chunk if self.chunk < ALL else sequences * context
 
     def _profile(self) -> Profile | None:
-        if self.how.engine != "vllm":
+        if self.generation is None:
             return None
         rows = LARGE.sequences if self.how.max_num_seqs is None else self.how.max_num_seqs
-        return Profile(self.architecture, self.parallel, self.runner, rows, self.width)
+        return Profile(self.architecture, self.parallel, self.generation, rows, self.width)
 
     def fullest(self, batch: int, context: int) -> tuple[int, Device]:
         """The pipeline stage whose devices hold most, and the fullest of them."""
@@ -187,22 +198,28 @@ class Inference:
         return number, devices[number]
 
     def needed(self, batch: int, context: int) -> int:
-        """Bytes of the fullest device."""
-        own = self.fullest(batch, context)[1].total
-        return own if self.newer is None else max(own, self.newer.needed(batch, context))
+        """Bytes of the fullest device; of vLLM with the generation that needs most."""
+        return max(run.fullest(batch, context)[1].total for run in self.versions())
 
-    def starts_only_newer(self, budget: int) -> bool:
-        """Whether vLLM's second runner alone can start: one that can't at all is no measure for one that can.
+    def versions(self) -> tuple[Inference, ...]:
+        """This run, and those of other generations of vLLM."""
+        return self, *self.others
+
+    def starting(self, budget: int) -> Inference:
+        """Without the generations of vLLM that can't start at all, if any can: these are no measure.
 
         Asked of one token, so that no longer request fits where a shorter one doesn't.
         """
-        return self.newer is not None and self.newer.needed(1, 1) <= budget < self.needed(1, 1)
+        starting = [run for run in self.versions() if run.fullest(1, 1)[1].total <= budget]
+        if len(starting) in (0, 1 + len(self.others)):
+            return self
+        first = copy(starting[0])
+        first.others = tuple(starting[1:])
+        return first
 
     def fuller(self, batch: int, context: int) -> Inference:
-        """This run, or vLLM's with its second runner, whichever needs more."""
-        newer = self.newer
-        own = self.fullest(batch, context)[1].total
-        return self if newer is None or own >= newer.needed(batch, context) else newer
+        """This run, or vLLM's of another generation, whichever needs most."""
+        return max(self.versions(), key=lambda run: run.fullest(batch, context)[1].total)
 
     # all devices
 
@@ -344,9 +361,9 @@ class Inference:
 
     def _estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         sequences = self.parallel.sequences(batch)[0][0]
-        if self.profile is not None:
+        if self.profile is not None and self.generation is not None:
             over = f"{self.profiled(sequences, context):,} tokens and {self.profile.rows:,} rows of logits"
-            runner = f"the model runner of vLLM {VERSIONS[self.runner]}"
+            runner = f"the model runner of vLLM {self.generation.versions}"
             return (
                 f"activations: the profile run's peak with {runner}, {over}; to 0.3 GiB",
                 "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
@@ -363,6 +380,10 @@ class Inference:
         """By how much the estimated parts may be exceeded: as measured, or half of the activations."""
         return MARGIN if self.profile is not None else device.activations // 2
 
+    def like(self, other: Inference) -> Inference:
+        """Of this run's versions, that of the same generation as another run."""
+        return next(run for run in self.versions() if run.generation == other.generation)
+
     def passes(self) -> str | None:
         """How a prompt is run, for the headline."""
         if self.how.phase == "decode":
@@ -374,6 +395,11 @@ class Inference:
         if self.architecture.mtp is not None and not self.how.mtp:
             notes.append("multi-token-prediction modules are not loaded (--mtp)")
         return tuple(notes)
+
+
+def which(runs: Iterable[Inference]) -> str:
+    """The versions of vLLM that these runs are of, in words."""
+    return f"vLLM {named([run.generation for run in runs if run.generation is not None])}"
 
 
 def _name(share: Share) -> str:

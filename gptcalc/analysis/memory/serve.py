@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from gptcalc.analysis.memory.engines import blocks
 from gptcalc.analysis.memory.fit import usable
-from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import Room, room
-from gptcalc.analysis.memory.vllm import VERSIONS, settled
+from gptcalc.analysis.memory.vllm import settled
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, possible
 
@@ -55,14 +55,11 @@ def served(
     budget, context = usable(capacity, how.utilization), how.length(architecture)
     run = Inference(architecture, how)
     proposer = None if draft is None else Inference(draft, how)
-    found = least(run, proposer, budget, context)
-    condition = None
-    if run.newer is not None:
-        newer = least(run.newer, proposer and proposer.newer, budget, context)
-        if run.starts_only_newer(budget):
-            condition = f"if it is vLLM {VERSIONS['second']}"
-        if condition is not None or newer.concurrency < found.concurrency:
-            run, proposer, found = run.newer, proposer and proposer.newer, newer
+    starting = run.starting(budget)
+    condition = None if starting is run else f"if it is {which(starting.versions())}"
+    tried = [(least(one, proposer and proposer.like(one), budget, context), one) for one in starting.versions()]
+    found, run = min(tried, key=lambda each: each[0].concurrency)
+    proposer = proposer and proposer.like(run)
     stage = run.fullest(1, context)[0]
     beside = left_beside(run, proposer, stage, context)
     return Served(

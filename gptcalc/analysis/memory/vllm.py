@@ -1,19 +1,24 @@
 """What vLLM takes of a device before it has a cache: the peak of a profile run, its sampler, CUDA graphs, the rest.
 
-Estimates, as two generations of its model runner allocate. What takes more counts, as either may serve a model.
+Estimates, as its generations allocate; versions are those in which a change was seen. What takes more counts, as any of
+them may serve a model, unless --engine-version says which.
 
 first runner (0.8 to 0.28, and where the second lacks a feature)
-    One pass in flight, experts in mxfp4 padded to tiles of 256 inputs (gpt-oss loads 13.47 and 64.38 GiB).
+    One pass in flight, experts in mxfp4 padded to tiles of 256 inputs (gpt-oss loads 13.47 and 64.38 GiB, 0.11).
     A pass over max_num_batched_tokens, then the sampler over max_num_seqs rows of logits (gpu_model_runner.py,
-    _dummy_sampler_run): their copies in 16 and 32 bits, sorted values and indices, probabilities and sums for top-k and
-    top-p. Nine runs of 0.11 on an H100 (llm-d-benchmark, empirical-vllm-memory-results.md) are
+    _dummy_sampler_run). To 0.16 it sorts: copies in 16 and 32 bits, sorted values and indices, probabilities and sums
+    for top-k and top-p. Nine runs of 0.11 on an H100 (llm-d-benchmark, empirical-vllm-memory-results.md) are
     38 · rows · v + tokens · d · 2 bytes + 64 MiB to 0.03 GiB, and 0.14 GiB outside of torch, 0.55 on two devices.
+    From 0.17 it masks in place (vllm#33538, topk_topp_triton.py; FlashInfer needs as much): 14, the logits in 16 and
+    32 bits, and two copies more; and the kernel keeps a row for every multiprocessor. From 0.21 its graphs are set
+    aside before the cache is, too.
 second runner (0.29 and later)
     Two passes in flight, as the next is scheduled while one runs.
     The largest of: compiling the embedding (a random table and two outputs, alone on a device), the forward pass, and
     the logits of max_num_seqs rows. Then counts and masks of every row of the sampler, the graphs' estimate, 0.16 to
     0.39 GiB of libraries, and in half of the starts a segment as large as the table that the allocator keeps. 28 starts
     of 0.29 and 0.30 on six kinds of cards are met to 0.26 GiB (apron, kv-budget-residuals.md).
+    From 0.33 the sampler is part of the profile (vllm#57926: 22,512 tokens less of Qwen2.5 0.5B on an L4): 14 again.
 forward pass
     Compiled pieces write new tensors: gate and up together, what they make, the attention's output, and two of the
     stream (Llama 3.1 8B over 29,000 tokens: 2.99 GiB as measured, vllm#10517; Gemma 4 31B: 1.48 GiB, measured 1.49).
@@ -23,6 +28,8 @@ forward pass
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -30,6 +37,8 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import ACTIVATIONS, Architecture, Attention, Experts, LatentAttention, Mlp, rotated, sublayers
 from gptcalc.conventions import InferenceRun
+from gptcalc.dtypes import FP32
+from gptcalc.errors import InputError, printable
 
 MIB, GIB = 2**20, 2**30
 
@@ -41,14 +50,67 @@ class Tier(NamedTuple):
     sequences: int
 
 
-#: generations of its model runner
-Runner = Literal["first", "second"]
-#: the versions that have it
-VERSIONS: dict[Runner, str] = {"first": "to 0.28", "second": "0.29 and later"}
-#: passes that are in flight at once
-PASSES: dict[Runner, int] = {"first": 1, "second": 2}
-#: what a matrix's inputs are padded to, by the format
-TILES: dict[Runner, dict[str, int]] = {"first": {"mxfp4": 256}, "second": {}}
+class Generation(NamedTuple):
+    """Versions of vLLM that take the same at their start."""
+
+    since: tuple[int, int]
+    runner: Literal["first", "second"]
+    sampler: int  # bytes of the profile run for each row and entry of the vocabulary
+    keeps_rows: bool = False  # whether the sampler keeps a row for every multiprocessor
+    graphs: bool = True  # whether they are set aside before the cache is
+    pads: bool = False  # whether matrices in mxfp4 are padded
+
+    @property
+    def passes(self) -> int:
+        """That are in flight at once."""
+        return 1 if self.runner == "first" else 2
+
+    @property
+    def tiles(self) -> dict[str, int]:
+        """What a matrix's inputs are padded to, by the format."""
+        return {"mxfp4": 256} if self.pads else {}
+
+    @property
+    def versions(self) -> str:
+        """In words."""
+        return named([self])
+
+
+GENERATIONS = (
+    Generation((0, 8), "first", 38, graphs=False, pads=True),
+    Generation((0, 17), "first", 14, keeps_rows=True, graphs=False, pads=True),
+    Generation((0, 21), "first", 14, keeps_rows=True),
+    Generation((0, 29), "second", 2),
+    Generation((0, 33), "second", 14),
+)
+
+
+def named(generations: Sequence[Generation]) -> str:
+    """The versions of some generations, in words: 0.8 to 0.20 or 0.29 and later."""
+    words: list[str] = []
+    first = None
+    for at, one in enumerate(GENERATIONS):
+        if one not in generations:
+            continue
+        first = first or one
+        last = at + 1 == len(GENERATIONS)
+        if last or GENERATIONS[at + 1] not in generations:
+            end = " and later" if last else f" to 0.{GENERATIONS[at + 1].since[1] - 1}"
+            words.append(f"0.{first.since[1]}{end}")
+            first = None
+    return " or ".join(words)
+
+
+def generation(version: str) -> Generation:
+    """That of a version, as 0.33 or 0.33.1. InputError where it is none, or older than what is known."""
+    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\w+)*((a|b|rc)\d+)?", version)
+    number = (int(match[1]), int(match[2])) if match else (0, 0)
+    known = [found for found in GENERATIONS if found.since <= number]
+    if not known:
+        problem = f"not a version of vLLM from 0.{GENERATIONS[0].since[1]}"
+        raise InputError(f"--engine-version {printable(version)}: {problem}", "write 0.33", "usage")
+    return known[-1]
+
 
 LARGEST, LARGE, SMALL = Tier(16384, 1024), Tier(8192, 1024), Tier(2048, 256)
 #: cards of 70 GiB and more that are taken for small ones
@@ -86,8 +148,10 @@ class Live(NamedTuple):
 class Profile:
     """What vLLM's profile run finds on one device, as a function of the tokens of a pass and max_model_len."""
 
-    def __init__(self, architecture: Architecture, parallel: Layout, runner: Runner, rows: int, width: int) -> None:
-        self.runner = runner
+    def __init__(
+        self, architecture: Architecture, parallel: Layout, generation: Generation, rows: int, width: int
+    ) -> None:
+        self.generation = generation
         self.rows = rows  # max_num_seqs
         self.width = width  # bytes of an activation
         self.alone = parallel.tp == 1
@@ -96,13 +160,16 @@ class Profile:
         self.v = -(-architecture.v // ROWS) * ROWS
         self.table = self.v * self.stream if self.alone else 0
         self.parts = {"rotation tables": rotation_bytes(architecture, width)}
-        if runner == "first":
+        if generation.graphs:
+            self.parts["graphs"] = graphs_bytes(architecture, rows)
+        if generation.keeps_rows:
+            self.parts["sampler"] = min(rows, MULTIPROCESSORS) * architecture.v * FP32.block_bytes
+        if generation.runner == "first":
             self.parts["libraries"] = LIBRARIES_ALONE if self.alone else LIBRARIES
         else:
             self.parts |= {
                 "libraries": LIBRARIES_LARGE if rows > SMALL.sequences else LIBRARIES_SMALL,
                 "sampler": rows * (architecture.v + 2 * -(-architecture.v // 32)) * 4,
-                "graphs": graphs_bytes(architecture, rows),
                 "kept segment": self.table,
             }
         self.kept = sum(self.parts.values())
@@ -112,16 +179,19 @@ class Profile:
         stream, rows = tokens * self.stream, min(self.rows, tokens)
         anew = min(max(8 * context, 4 * self.rows * LATENT_BLOCK), MADE_ANEW)
         forward = self.width * (tokens * self.live.token + anew * self.live.anew)
-        if self.runner == "first":
-            return max(forward, SAMPLER_BYTES * rows * self.v + stream + SLACK)
+        sampler = self.generation.sampler * rows * self.v + stream
+        if self.generation.runner == "first":
+            return max(forward, sampler + SLACK)
         logits = (1 if self.alone else 3) * rows * self.v * self.width + stream
-        return max(forward, logits, self.table + 2 * stream if self.alone else 0)
+        return max(forward, logits, sampler, self.table + 2 * stream if self.alone else 0)
 
 
 #: rows of the output matrix are padded to a multiple of this (vocab_parallel_embedding.py)
 ROWS = 64
-#: the first runner's sampler: bytes for each row and entry of the vocabulary; and what its pass leaves beside
-SAMPLER_BYTES, SLACK = 38, 64 * MIB
+#: what the first runner's pass leaves beside its sampler
+SLACK = 64 * MIB
+#: the most that a card has
+MULTIPROCESSORS = 192
 #: outside of torch, the first runner: on one device, with a communicator
 LIBRARIES_ALONE, LIBRARIES = 144 * MIB, 576 * MIB
 #: the same, the second runner: on small cards, on large ones (the largest measured)
