@@ -142,6 +142,11 @@ def _run(
     attention: bool,
     seed: int,
 ) -> Run:
+    if architecture.target is not None and store is not None:
+        problem = (
+            f"{architecture.name} is a draft: its true weights read hidden states of its target, which are not there"
+        )
+        raise InputError(problem, "--set name=… shows a small copy, Python's Model takes states=…", "unsupported")
     small = architecture if store is not None else shrink(architecture)
     weights = store or RandomStore(seed)
     dtype = np.float64 if float64 else np.float32

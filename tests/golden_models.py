@@ -7,6 +7,10 @@ and the same with `_f64` from the model in float64 (its norms, softmax and route
 Encoders have `hidden` (block 0's input, then every block's output, the last one normed) and no decoding;
 encoder-decoders have `input_ids` or `input_features` (1, channels, frames) for the encoder, `decoder_input_ids` (1, 7),
 `encoder_output` and the last three decoded.
+
+Drafts (eagle3…) have `states` beside the tokens, what three layers of a target made of them. transformers has no class
+for them: their truths are those of torch modules written for this, from what SpecForge's classes compute
+(specforge/modeling/draft), in float32 and float64. Their model.safetensors has a copy of the target's tables.
 """
 
 from __future__ import annotations
@@ -76,7 +80,8 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     end = "_f64" if dtype is np.float64 and "logits_f64" in truth else ""  # transformers' XGLM can't be in float64
     model = Model(architecture, checkpoint, dtype=dtype)
     tokens, read = tokens_of(truth), source(truth)
-    whole = model.prefill(tokens, source=read)
+    states = truth.get("states")
+    whole = model.prefill(tokens, source=read, states=states)
     pairs = {"logits": (whole.logits, truth["logits" + end])}
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
@@ -101,7 +106,9 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
             truth.get("decode_logits" + end, truth["logits" + end][:, -3:]),
         )
     elif not architecture.sees_all and architecture.head.vocabulary:
-        model.prefill(tokens[:, :PROMPT])
-        decoded = [model.decode(token).logits for token in tokens[0, PROMPT:]]
+        first, *later = [None] * 4 if states is None else np.split(states, (PROMPT, PROMPT + 1, PROMPT + 2), axis=1)
+        model.prefill(tokens[:, :PROMPT], states=first)
+        new = zip(tokens[0, PROMPT:], later, strict=True)
+        decoded = [model.decode(token, states=state).logits for token, state in new]
         pairs["decode"] = (np.concatenate(decoded, axis=1), decoding(name, truth, end))
     return {stage: float(np.abs(a - b).max()) for stage, (a, b) in pairs.items()}

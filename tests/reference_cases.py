@@ -232,6 +232,16 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 15, "n_heads": 3, "kernel": 4},
         "mlstm": {"n_heads": 2, "d_k": 5, "d_v": 7, "gate_softcap": 2.0},
     },
+    "draft": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 10, "d_v": 7, "d_ff": 31, "n_layers": 2,
+        "target": {"layers": 3, "norm": True}, "embedding": {"borrowed": True}, "head": {"rows": 37},
+        "layers": "attn+mlp behind+mlp", "attn": {"with_embedding": "apart"},
+        "behind": {"like": "attn", "with_embedding": False},
+    },
+    "draft of a narrower target": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 3, "d_head": 10, "d_ff": 31, "n_layers": 1, "tying": True,
+        "target": {"layers": 2, "d": 17}, "attn": {"with_embedding": True},
+    },
     "token shift": {
         "d": 22, "v": 61, "c": 40, "n_layers": 2, "position": "none", "norm": {"kind": "layernorm", "bias": True},
         "embedding": {"norm": True}, "layers": "n*timemix+channelmix", "timemix": {"d_inner": 15},

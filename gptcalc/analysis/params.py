@@ -46,6 +46,7 @@ class Params(Struct, frozen=True):
     without_tables: int  # neither token tables nor an output matrix of its own, as papers and cards count
     tying: bool
     mtp: int
+    borrowed: dict[str, int]  # by component, what tables of another model have that are not counted
     formula: str
     components: dict[str, int]
     groups: tuple[Group, ...]
@@ -79,7 +80,7 @@ class Entry(Struct, frozen=True):
 
 def ledger(model: Equations) -> list[Entry]:
     """Every learned tensor once, in order of first use. A tied matrix stands on two lines and counts at the first; what
-    layers of several kinds share counts in the first of them."""
+    layers of several kinds share counts in the first of them; another model's tables count nowhere."""
     entries = []
     of_all: set[tuple[str, str]] = set()
     for stage in model.stages:
@@ -87,7 +88,9 @@ def ledger(model: Equations) -> list[Entry]:
         for line in stage.lines:
             for tensor in line.tensors():
                 weight, stack = tensor.weight, "encoder" if stage.runs == "encoder" else ""
-                if weight.tied or weight.key in seen or (weight.shared and (stack, weight.key) in of_all):
+                if weight.tied or weight.borrowed or weight.key in seen:
+                    continue
+                if weight.shared and (stack, weight.key) in of_all:
                     continue
                 seen.add(weight.key)
                 if weight.shared:
@@ -117,10 +120,17 @@ def params(architecture: Architecture) -> Params:
         without_tables=total - components["embedding"] - components["output"],
         tying=architecture.head.tying,
         mtp=0 if model.mtp is None else groups[model.mtp.name].total,
+        borrowed=borrowed(model),
         formula=formula(model, entries),
         components=components,
         groups=main,
     )
+
+
+def borrowed(model: Equations) -> dict[str, int]:
+    """Parameters of the target's tables that a draft reads, by component."""
+    tensors = [tensor for stage in model.main for line in stage.lines for tensor in line.tensors()]
+    return {tensor.weight.component: tensor.params for tensor in tensors if tensor.weight.borrowed}
 
 
 def _mean(model: Equations, entries: list[Entry]) -> int | None:

@@ -138,13 +138,14 @@ def expected_tensors(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
 def leftover(architecture: Architecture, names: TensorNames, place: Located) -> Iterator[tuple[Weight, str]]:
     """What no tensor of the architecture claims, and what it is."""
     head = {at for p in _known(names, "head.weight") if (at := place.name(p.name))} if architecture.head.tying else ()
+    borrowed = {at for key in BORROWED for p in _known(names, key) if (at := place.name(p.name))}
     full = unshared(architecture)
     unused = set(claims(full, TensorNames(names.names, full), place)) if full is not architecture else set()
     multi = multi_token([*place.of], architecture.n_layers)
     for name, weight in place.of.items():
         if is_other_modality(name):
             yield weight, "other_modalities"
-        elif name in head:
+        elif name in head or name in borrowed:
             yield weight, "copies"
         elif name in multi:
             yield weight, multi[name]
@@ -203,6 +204,8 @@ OTHERS = (
 )  # fmt: skip
 OTHER = re.compile(rf"(?:[^.]*\.){{0,2}}(?:{'|'.join(OTHERS)})(?:[._]|$)")  # among the first three words
 IN_LAYER = re.compile(r"\b(?:layers|blocks|blk|h)\.(\d+)\.")
+#: tables that a draft reads and its target has
+BORROWED = ("target.embedding.token", "target.head.weight")
 TOKEN_TABLES = ("embedding.token", "head.weight")
 MTP = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.|(?:^|\.)(?:nextn|eh_proj|enorm|hnorm)(?:_\w+)?\.")
 TABLES = re.compile(

@@ -113,6 +113,7 @@ from gptcalc.architecture.sublayer import (
     ResidualGate,
     Sublayer,
 )
+from gptcalc.architecture.target import TargetStates
 
 __all__ = [
     "ACTIVATIONS",
@@ -231,6 +232,7 @@ __all__ = [
     "Streams",
     "Strict",
     "Sublayer",
+    "TargetStates",
     "Temperature",
     "TimeMixing",
     "TopkSigmoid",

@@ -152,7 +152,9 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
     cca: ConvolvedHeads | None = None
-    with_embedding: bool = False  # reads the stream and the embedding side by side, 2·d channels (arXiv:2405.16712)
+    # reads the stream and the embedding side by side, 2·d channels, normed together (arXiv:2405.16712); `apart`: each
+    # normed by itself, the embedding in front (EAGLE-3)
+    with_embedding: bool | Literal["apart"] = False
     adapter: Flat[Adapted | None] = None
 
     @property
@@ -189,7 +191,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if self.with_embedding:
             if self.norm is None or self.norm_at != "pre":
                 raise InputError(f"{name}.with_embedding: needs a norm in front")
-            self._refuse("with_embedding", self._of_the_input())
+            own = {"laurel": self.residual.low_rank is not None, "norm_gate": self.norm_gate is not None}
+            self._refuse("with_embedding", {**own, **self._of_the_input()})
         if self.adapter is not None:
             if not self.tied:
                 raise InputError(f"{name}.adapter_rank: weights that are not tied need no adapter")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Positive, Small, Stream, Strict
+from gptcalc.architecture.base import Count, Positive, Size, Small, Stream, Strict
 from gptcalc.architecture.norms import Norm
 
 DenseFunction: TypeAlias = Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "none"]
@@ -42,4 +42,8 @@ class Head(Strict, frozen=True, kw_only=True):
     vocabulary: bool = True
     dense: Dense | None = None
     pooler: Pooler | None = None
+    rows: Annotated[Size, Small(37)] | None = (
+        None  # of its own vocabulary, fewer than the tokens that are read; a table maps them back
+    )
+    borrowed: bool = False  # the output matrix is the target's
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)

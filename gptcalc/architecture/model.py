@@ -20,6 +20,7 @@ from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortCon
 from gptcalc.architecture.rope import rotated
 from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
+from gptcalc.architecture.target import TargetStates
 from gptcalc.errors import InputError
 
 #: sublayers whose memory of the past does not grow
@@ -112,6 +113,7 @@ class Embedding(Strict, frozen=True, kw_only=True):
     the model (factorised), a projection widens the token's row, the sum, or the normed sum."""
 
     width: Stream
+    borrowed: bool = False  # the token table is the target's
     scale: float = 1.0
     position: Literal["learned", "sinusoidal", "none"] = "none"
     rows: Annotated[Count, AtMost(50)] = 0  # rows of the position table
@@ -196,6 +198,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     layers: tuple[Repeat, ...]
     head: Head
     encoder: Encoder | None = None
+    target: TargetStates | None = None  # of a draft: what it reads of the model that it guesses for
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)

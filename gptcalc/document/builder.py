@@ -26,12 +26,20 @@ from gptcalc.architecture import (
     Pooler,
     Proportional,
     Repeat,
+    TargetStates,
     pairs_turned,
     sublayers,
 )
 from gptcalc.document import expression
 from gptcalc.document.around import Around
-from gptcalc.document.constraints import check_altup, check_averaged, check_parallel, check_reuse, check_streams
+from gptcalc.document.constraints import (
+    check_altup,
+    check_averaged,
+    check_parallel,
+    check_reuse,
+    check_streams,
+    check_target,
+)
 from gptcalc.document.decoding import typed
 from gptcalc.document.fields import complete
 from gptcalc.document.keys import (
@@ -99,6 +107,7 @@ class Builder:
             layers=layers,
             head=self.head(),
             encoder=encoder,
+            target=self.target(),
             mtp=mtp,
             per_layer_embedding=doc.per_layer_embedding,
             layer_scalar=doc.layer_scalar,
@@ -110,6 +119,7 @@ class Builder:
             storage=doc.storage,
         )
         check_streams(built)
+        check_target(built)
         return built
 
     def encoder(self) -> Encoder:
@@ -143,6 +153,7 @@ class Builder:
             raise InputError("embedding.projected: there is no embedding.norm")
         return Embedding(
             width=keys.width or doc.d,
+            borrowed=keys.borrowed,
             scale=doc.d**0.5 if isinstance(keys.scale, str) else keys.scale,
             position=doc.position if doc.position in ("learned", "sinusoidal") else "none",
             rows=rows,
@@ -159,7 +170,7 @@ class Builder:
         doc, keys = self.doc, self.doc.head
         width = doc.embedding.width or doc.d
         if not keys.vocabulary:
-            unread = {"tying": doc.tying, "softcap": doc.softcap, "head.dense": keys.dense}
+            unread = {"tying": doc.tying, "softcap": doc.softcap, "head.dense": keys.dense, "head.rows": keys.rows}
             for key, given in unread.items():
                 if given:
                     raise InputError(f"{key}: there are no logits over the vocabulary (head.vocabulary)")
@@ -174,6 +185,8 @@ class Builder:
             width=width,
             vocabulary=keys.vocabulary,
             dense=self.dense(keys.dense, width),
+            rows=keys.rows,
+            borrowed=keys.borrowed,
             fixed_bias=keys.fixed_bias,
             pooler=None if keys.pooler is None else self.pooler(keys.pooler),
         )
@@ -186,6 +199,12 @@ class Builder:
         if keys is None:
             return None
         return Dense(d=keys.d or width, function=keys.function, bias=keys.bias, norm=self.chosen_norm(keys.norm))
+
+    def target(self) -> TargetStates | None:
+        keys = self.doc.target
+        if keys is None:
+            return None
+        return TargetStates(layers=keys.layers, d=keys.d or self.doc.d, norm=self.chosen_norm(keys.norm))
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""

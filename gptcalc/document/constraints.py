@@ -70,6 +70,35 @@ def check_streams(a: Architecture) -> None:
             raise InputError(f"streams: {unit.section} has a residual of another form")
 
 
+def check_target(a: Architecture) -> None:
+    """What goes with hidden states of a target: its tables, if they have its channels; and what reads the tokens."""
+    e, head, target = a.embedding, a.head, a.target
+    for key, used in {"embedding.borrowed": e.borrowed, "head.borrowed": head.borrowed}.items():
+        if used and target is None:
+            raise InputError(f"{key}: there is no target")
+        if used and target is not None and target.d != e.width:
+            raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
+    if head.rows is not None and (head.borrowed or head.tying):
+        raise InputError(f"head.rows: the output matrix is the {'embedding' if head.tying else 'target'}'s")
+    if head.borrowed and (head.tying or not head.vocabulary):
+        raise InputError("head.borrowed: there is no output matrix beside the embedding")
+    if target is None:
+        return
+    for key, present in {
+        "encoder": a.encoder is not None,
+        "mtp": a.mtp is not None,
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "streams": a.streams is not None,
+        "altup": a.altup is not None,
+        "causal": a.sees_all,
+    }.items():
+        if present:
+            raise InputError(f"target: not defined together with {key}")
+    if not a.keeps_embedding:
+        raise InputError("target: its hidden states are the stream, so no layer reads the tokens", "set with_embedding")
+
+
 def check_reuse(name: str, a: Attention | LatentAttention, owner: Sublayer) -> None:
     """A sublayer that reuses keys and values must fit those of the one that made them, and need no more of them."""
     if type(a) is not type(owner):

@@ -98,6 +98,7 @@ class NormKeys(Strict, frozen=True, kw_only=True):
 
 class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     width: Size | None = None
+    borrowed: bool = False
     scale: float | Literal["sqrt(d)"] = 1.0
     rows: Size | None = None
     offset: Count = 0
@@ -127,7 +128,15 @@ class HeadKeys(Strict, frozen=True, kw_only=True):
     vocabulary: bool = True
     dense: DenseKeys | None = None
     pooler: PoolerKeys | None = None
+    rows: Size | None = None
+    borrowed: bool = False
     fixed_bias: bool = False
+
+
+class TargetKeys(Strict, frozen=True, kw_only=True):
+    layers: Size
+    d: Size | None = None
+    norm: bool | Norm = False
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):
@@ -173,6 +182,7 @@ class Document(Strict, frozen=True, kw_only=True):
     layers: str = DEFAULT_LAYERS
     head: HeadKeys = HeadKeys()
     encoder: dict[str, Any] | None = None
+    target: TargetKeys | None = None
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
@@ -193,4 +203,4 @@ class EncoderKeys(Document, frozen=True, kw_only=True):
 CORE = frozenset(Document.__struct_fields__)
 
 #: what an encoder does not take over from the whole document
-NOT_THE_ENCODERS = ("encoder", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal")
+NOT_THE_ENCODERS = ("encoder", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal")

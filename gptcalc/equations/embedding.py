@@ -1,8 +1,9 @@
-"""What enters the first layer: rows of tables for tokens, positions and types, or frames through convolutions."""
+"""What enters the first layer: rows of tables for tokens, positions and types, frames through convolutions, or hidden
+states of another model."""
 
 from __future__ import annotations
 
-from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding
+from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
 from gptcalc.equations.language import Index, Lines, Mark, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -22,7 +23,11 @@ def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, I
 def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False) -> None:
     """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
     backward pass keeps; `tied`: the token table is another stack's."""
-    table = Mark("embedding.token", "tokens", "embedding", tied=True) if tied else Mark("token", "tokens")
+    table = Mark("token", "tokens")
+    if tied:
+        table = Mark("embedding.token", "tokens", "embedding", tied=True)
+    elif e.borrowed:
+        table = Mark("target.embedding.token", "tokens", borrowed=True)
     scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
     late = narrow and e.projected != "token"
     x, i = ("x_E[t,ϱ]", "ϱ") if late else ("x[t,i]", "i")
@@ -75,6 +80,23 @@ def _sines(e: Embedding, i: str, row: str) -> str:
 def project(lines: Lines, e: Embedding, kept: int) -> None:
     text = f"x[t,i] = Σ_ϱ x_E[t,ϱ]·W_E[ϱ,i]{plus('b_E[i]', e.projection_bias)}"
     lines.sum(text, None, kept, "other", W_E="projection", b_E="projection.bias")
+
+
+# --- hidden states of a target ----------------------------------------------------------------------------------------
+
+
+def states_scope(target: TargetStates, d: Index, symbols: Symbols) -> dict[str, Index]:
+    """ḷ: layers of the target; ḣ: their channels."""
+    own = d if target.d == d.size else symbols.index("d_target", target.d, "channels")
+    return {"ḷ": symbols.index("n_target", target.layers, "layers"), "ḣ": own}
+
+
+def states(lines: Lines, target: TargetStates, kept: int) -> None:
+    """x[t,i] of the target's hidden states."""
+    lines.pointwise("h[t,ḷ,ḣ] = hidden(t, ḷ, ḣ)", saved=2)
+    if target.norm is not None:
+        norm_line(lines.under("norm"), target.norm, "h[t,ḷ,ḣ]", "h[t,ḷ,ḣ]", "ḣ", "norm", "ḷ,ḣ", "_h", saved=2)
+    lines.sum("x[t,i] = Σ_{ḷ,ḣ} h[t,ḷ,ḣ]·W_h[ḷ,ḣ,i]", saved=kept, W_h="projection")
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

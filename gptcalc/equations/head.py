@@ -10,8 +10,11 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
-    """ϱ: what the output matrix reads, where that isn't the stream itself; ψ: the pooler's channels; ℓ: its labels."""
+    """ϱ: what the output matrix reads, where that isn't the stream itself; u: its own rows; ψ: the pooler's channels;
+    ℓ: its labels."""
     letters = {"ϱ": width}
+    if head.rows is not None:
+        letters["u"] = symbols.index("v_draft", head.rows, "vocabulary", shard="vocab")
     pooler = head.pooler
     if pooler is not None and pooler.dense is not None:
         own = pooler.dense.d
@@ -36,8 +39,9 @@ def logits(lines: Lines, head: Head, narrow: bool) -> None:
         text = f"logits[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
         lines.sum(text, Wanted(), saved=4, E=table, b_voc="head.bias")
     else:
+        matrix = Mark("target.head.weight" if head.borrowed else "head.weight", "logits", borrowed=head.borrowed)
         text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
-        lines.sum(text, Wanted(), saved=4, W_voc=Mark("head.weight", "logits"), b_voc="head.bias")
+        lines.sum(text, Wanted(), saved=4, W_voc=matrix, b_voc="head.bias")
     if head.scale != 1.0:
         lines.pointwise(f"logits[t,u] = {signed(head.scale)}·logits[t,u]", Wanted())
     if head.softcap is not None:

@@ -79,6 +79,7 @@ class Mark(Struct, frozen=True):
     use: Use = "other"
     component: str = ""  # where it is another than the line's
     tied: bool = False  # another stage has it: it is counted there, and its key is whole
+    borrowed: bool = False  # another model has it: it is counted nowhere, and its key is whole
     own: bool = False  # each layer has one, although the sublayer's weights are shared
 
 
@@ -91,6 +92,7 @@ class Weight(Struct, frozen=True):
     use: Use = "other"
     tied: bool = False
     shared: bool = False  # one for all layers that have it
+    borrowed: bool = False
 
 
 def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
@@ -98,8 +100,8 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
     if isinstance(mark, str):
         mark = Mark(mark)
     where = mark.component or component
-    if mark.tied or not prefix.kind:
-        return Weight(mark.key, where, mark.key, mark.use, mark.tied)
+    if mark.tied or mark.borrowed or not prefix.kind:
+        return Weight(mark.key, where, mark.key, mark.use, mark.tied, borrowed=mark.borrowed)
     if prefix.shared and not mark.own:
         return Weight(f"shared.{prefix.shared}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use, shared=True)
     return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)

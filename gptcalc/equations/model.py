@@ -148,6 +148,9 @@ class _Model:
             lines.pointwise(FIRST_SUM)
         if self.model.mtp is not None or self.model.keeps_embedding:
             lines.pointwise("x_0[t,i] = x[t,i]")
+        if self.model.target is not None:
+            lines.scope |= embedding.states_scope(self.model.target, self.d, self.symbols)
+            embedding.states(lines.under("other", "states"), self.model.target, whole)
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
             altup.spread(streams)

@@ -19,6 +19,12 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]")
     if isinstance(sublayer, Attention) and sublayer.with_embedding:
         assert sublayer.norm is not None
         d, stream = lines.scope["i"].size, source.replace("i", "ϊ")
+        if sublayer.with_embedding == "apart":
+            norms = lines.under("norm")
+            norm_line(norms, sublayer.norm, "n_E[t,i]", "x_0[t,i]", "i", "embedding_norm", name="_e")
+            norm_line(norms, sublayer.norm, "n[t,i]", source, "i", "norm")
+            lines.pointwise(f"n_C[t,ϊ] = {{n_E[t,ϊ] if ϊ < {d}; n[t,ϊ − {d}] otherwise}}", saved=2)
+            return
         lines.pointwise(f"x_C[t,ϊ] = {{{stream} if ϊ < {d}; x_0[t,ϊ − {d}] otherwise}}", saved=2)
         norm_line(lines.under("norm"), sublayer.norm, "n_C[t,ϊ]", "x_C[t,ϊ]", "ϊ", "norm", saved=2)
     elif sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):

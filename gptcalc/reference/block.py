@@ -180,6 +180,12 @@ class BlockRun:
             return read
         if isinstance(mixer, Attention) and mixer.with_embedding:
             assert self.step.embedded is not None
+            if mixer.with_embedding == "apart":
+                both = [
+                    normed(self.step.embedded, mixer.norm, w.at("embedding_norm")),
+                    normed(read, mixer.norm, w.at("norm")),
+                ]
+                return np.concatenate(both, axis=-1)
             read = np.concatenate([read, self.step.embedded], axis=-1)
         n = normed(read, mixer.norm, w.at("norm"))
         if mixer.norm_gate is None:

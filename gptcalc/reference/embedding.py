@@ -1,4 +1,5 @@
-"""What enters the first layer: rows of tables for tokens, positions and types, or frames through convolutions.
+"""What enters the first layer: rows of tables for tokens, positions and types, frames through convolutions, or hidden
+states of another model.
 
 Letters: B sequences, T tokens or positions, d channels.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import ConvolutionalFront, Embedding, Sinusoids
+from gptcalc.architecture import ConvolutionalFront, Embedding, Sinusoids, TargetStates
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate
 from gptcalc.reference.norms import normed
@@ -71,6 +72,14 @@ def sinusoids(positions: Array, d: int, order: Sinusoids) -> Array:
     else:
         both = np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)
     return both[:, :d]
+
+
+def projected_states(target: TargetStates, h: Array, d: int, w: Weights, step: Step) -> Array:
+    """Hidden states (B, T, layers · target.d), each layer's normed or not, through one matrix: (B, T, d)."""
+    if target.norm is not None:
+        apart = h.reshape(*h.shape[:2], target.layers, target.d)
+        h = normed(apart, target.norm, w.at("norm"), target.layers, target.d).reshape(*h.shape)
+    return step.linear(h, w, "projection", d)
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

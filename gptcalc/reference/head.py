@@ -14,20 +14,24 @@ from gptcalc.reference.tally import Array
 
 
 def logits(head: Head, x: Array, v: int, table: Weights, w: Weights, step: Step) -> Array:
-    """Logits (B, T, v) of the normed stream x (B, T, d); `table` has the token table, where it is the output matrix."""
+    """Logits (B, T, v or the output's own rows) of the normed stream x (B, T, d); `table` has the token table, where it
+    is the output matrix."""
     if head.dense is not None:
         x = dense(head.dense, x, w, step)
     elif head.width != x.shape[-1]:
         x = step.linear(x, w, "projection", head.width)
-    if head.tying:
+    rows = head.rows or v
+    if head.borrowed:
+        matrix = table.borrowed("head.weight", head.width, rows)
+    elif head.tying:
         matrix = table("embedding.token", v, head.width).swapaxes(0, 1)
     else:
-        matrix = w("weight", head.width, v)
+        matrix = w("weight", head.width, rows)
     y = step.dot(x, matrix)
     if head.bias:
-        y += w("bias", v)
+        y += w("bias", rows)
     if head.fixed_bias and (offset := w.fixed("fixed_bias")) is not None:
-        y += offset.reshape(v).astype(y.dtype)
+        y += offset.reshape(rows).astype(y.dtype)
     if head.scale != 1.0:
         y *= head.scale
     return softcapped(y, head.softcap)

@@ -23,16 +23,24 @@ from gptcalc.architecture import (
     Block,
     Encoder,
     PerLayerEmbedding,
+    TargetStates,
 )
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate
 from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.block import BlockRun
 from gptcalc.reference.cache import Cache
-from gptcalc.reference.embedding import check_positions, embedded, positioned, positions_of_frames
+from gptcalc.reference.embedding import (
+    check_positions,
+    embedded,
+    positioned,
+    positions_of_frames,
+    projected_states,
+)
 from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
+from gptcalc.reference.source import stand_ins
 from gptcalc.reference.step import LatentForm, Scan, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
@@ -76,20 +84,33 @@ class Model:
         self.tally = Tally()
 
     def prefill(
-        self, tokens: Sequence[int] | Array, *, source: Sequence[int] | Array | None = None, **options: bool
+        self,
+        tokens: Sequence[int] | Array,
+        *,
+        source: Sequence[int] | Array | None = None,
+        states: Array | None = None,
+        **options: bool,
     ) -> Result:
         """A sequence (T,) or a batch (B, T) from nothing, and what an encoder reads first: tokens, or frames
         (B, frames, channels); see `extend` for the options."""
         self.cache = Cache()
-        return self.extend(tokens, source=source, **options)
+        return self.extend(tokens, source=source, states=states, **options)
 
-    def decode(self, token: int | Sequence[int] | Array, *, attention: bool = False, last_only: bool = False) -> Result:
+    def decode(
+        self,
+        token: int | Sequence[int] | Array,
+        *,
+        attention: bool = False,
+        last_only: bool = False,
+        states: Array | None = None,
+    ) -> Result:
         """One more token, or one for each sequence of the batch (B,)."""
         new = token if hasattr(token, "shape") else np.array(token)
         return self.extend(
             new.reshape(-1, 1),  # type: ignore[union-attr]
             attention=attention,
             last_only=last_only,
+            states=states,
         )
 
     def extend(
@@ -100,11 +121,13 @@ class Model:
         last_only: bool = False,
         predict: bool = False,
         source: Sequence[int] | Array | None = None,
+        states: Array | None = None,
     ) -> Result:
         """More tokens, after those in the cache.
 
         attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
-        the MTP modules, on these tokens alone.
+        the MTP modules, on these tokens alone. states: what layers of a draft's target made of these tokens, side by
+        side (B, T, layers · d); where they are not given, seeded numbers stand for them.
         """
         a, new = self.architecture, self._checked(tokens)
         if (source is not None) != (a.encoder is not None and self.cache.length == 0):
@@ -116,6 +139,8 @@ class Model:
         if a.encoder is not None and source is not None:
             step.source = self._encode(a.encoder, source, step)
         step.embedded = x = self._embed(step)
+        if a.target is not None:
+            x = self._continued(a.target, states, step)
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
         altup = self.architecture.altup
         if altup is not None:
@@ -187,7 +212,17 @@ class Model:
     def _embed(self, step: Step) -> Array:
         """The first block's input: (B, T, d)."""
         a, w = self.architecture, self.weights.at("embedding")
-        return embedded(a.embedding, w("token", a.v, a.embedding.width), a.d, w, step)
+        shape = (a.v, a.embedding.width)
+        table = w.borrowed("embedding.token", *shape) if a.embedding.borrowed else w("token", *shape)
+        return embedded(a.embedding, table, a.d, w, step)
+
+    def _continued(self, target: TargetStates, states: Array | None, step: Step) -> Array:
+        """The stream that a draft's layers continue: (B, T, d)."""
+        h = stand_ins(target, step.tokens, step.start) if states is None else states
+        if h.shape != (*step.tokens.shape, target.layers * target.d):
+            raise InputError(f"states: {h.shape} are not {target.layers} × {target.d} channels of each token")
+        h = h.astype(self.weights.dtype)
+        return projected_states(target, h, self.architecture.d, self.weights.at("states"), step)
 
     def _encode(self, e: Encoder, source: Sequence[int] | Array, step: Step) -> Array:
         """The encoder's output (B, N, d) for what it reads."""

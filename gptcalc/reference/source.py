@@ -1,10 +1,11 @@
-"""What an encoder is given to read where nobody gives anything: tokens at random, frames of noise, or shapes alone."""
+"""What a model is given to read beside its tokens where nobody gives anything: an encoder tokens at random, frames of
+noise, or shapes alone; a draft numbers in place of its target's hidden states."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, TargetStates
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.tally import Array
 
@@ -28,3 +29,13 @@ def random_source(architecture: Architecture, tokens: int, seed: int) -> Array |
     if encoder.front is None:
         return random.integers(0, encoder.v, (1, tokens))
     return random.standard_normal((1, tokens * encoder.front.frames, encoder.front.channels))
+
+
+def stand_ins(target: TargetStates, tokens: Array, start: int) -> Array:
+    """In place of hidden states of tokens (B, T) at positions start …: (B, T, layers · d), seeded, the same for every
+    sequence and whenever a position is asked for."""
+    batch, new = tokens.shape
+    if not isinstance(tokens, np.ndarray):
+        return shape_only((batch, new, target.layers * target.d))
+    rows = [np.random.default_rng((17, start + t)).standard_normal(target.layers * target.d) for t in range(new)]
+    return np.broadcast_to(np.array(rows), (batch, new, target.layers * target.d))

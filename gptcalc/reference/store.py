@@ -115,6 +115,14 @@ class Weights:
         """Every array that was asked for."""
         return self.memory.arrays
 
+    def borrowed(self, name: str, *shape: int) -> Array:
+        """A table of another model, the target of a draft: not among what this one asks for."""
+        key = f"target.{name}"
+        self.memory.latest = key
+        if key not in self.arrays:
+            self.arrays[key] = self.store.get(key, shape).astype(self.dtype, copy=False)
+        return self.arrays[key]
+
     def at(self, name: str) -> Weights:
         """The weights whose keys start with `name.`"""
         return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.memory)

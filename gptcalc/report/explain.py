@@ -30,6 +30,7 @@ class WeightRow(Struct, frozen=True):
     shape: tuple[int, ...]  # as it is indexed on this line
     params: int
     tied: bool  # stands on an earlier line too, and counts there
+    borrowed: bool  # another model has it: counted nowhere
 
 
 class LineRow(Struct, frozen=True):
@@ -84,7 +85,13 @@ def _stage(stage: Stage, counted: Iterable[Entry], work: Workload) -> StageRow:
 
 def _line(line: Line, counted: set[tuple[int, str]], work: Workload) -> LineRow:
     weights = tuple(
-        WeightRow(t.weight.key, tuple(i.size for i in t.indices), t.params, (id(line), t.weight.key) not in counted)
+        WeightRow(
+            t.weight.key,
+            tuple(i.size for i in t.indices),
+            t.params,
+            (id(line), t.weight.key) not in counted and not t.weight.borrowed,
+            t.weight.borrowed,
+        )
         for t in line.tensors()
     )
     return LineRow(
@@ -94,7 +101,7 @@ def _line(line: Line, counted: set[tuple[int, str]], work: Workload) -> LineRow:
         where=KINDS.get(line.kind) or str(line.condition or ""),
         ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
-        params=sum(w.params for w in weights if not w.tied),
+        params=sum(w.params for w in weights if not w.tied and not w.borrowed),
         flops=line.flops(work),
     )
 
@@ -156,6 +163,8 @@ def _row(line: LineRow) -> tuple[str, str, str, int | None, int | None]:
 
 def _shape(weight: WeightRow) -> str:
     shape = "×".join(map(str, weight.shape)) or "1"
+    if weight.borrowed:
+        return f"({shape}, the target's)"
     return f"({shape}, counted above)" if weight.tied else shape
 
 

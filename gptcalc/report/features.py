@@ -99,6 +99,8 @@ def _all(a: Architecture) -> Iterator[str]:
         "altup": a.altup is not None,
         "encoder": a.sees_all and a.encoder is None,
         "encoder-decoder": a.encoder is not None,
+        "draft": a.target is not None,
+        "own-output-vocabulary": a.head.rows is not None,
         "audio": a.encoder is not None and a.encoder.front is not None,
         "token-types": a.embedding.types > 0,
         "pooler": a.head.pooler is not None and a.head.pooler.dense is not None,

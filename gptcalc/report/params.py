@@ -25,6 +25,10 @@ TENSORS = (
 )  # fmt: skip
 
 
+#: what another model's tables are called, by their component
+NAMES = {"output": "output matrix"}
+
+
 def view(found: Params, by: By | None = None) -> View:
     """Figures, components and layer groups; CSV gets the tensors unless told otherwise."""
     tables = {"component": components(found), "group": groups(found), "tensor": tensors(found)}
@@ -43,6 +47,7 @@ def figures(found: Params) -> Table:
         rows.append(("without an output matrix, too", found.without_tables))
     if found.mtp:
         rows.append(("MTP modules, not in the total", found.mtp))
+    rows += [(f"the target's {NAMES.get(part, part)}, not in the total", n) for part, n in found.borrowed.items()]
     if isinstance(found, StoredParams) and found.stored != found.total:
         rows.append(("in the file", found.stored))
     tied = ", output matrix tied to the embedding" if found.tying else ""

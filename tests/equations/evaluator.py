@@ -30,6 +30,7 @@ from gptcalc.equations.grammar import (
     sentence,
 )
 from gptcalc.equations.stages import Equations, Layer
+from gptcalc.reference.source import stand_ins
 
 Array = np.ndarray[Any, Any]
 
@@ -339,7 +340,7 @@ class Run:
 
     def key(self, name: str) -> str:
         weight = self.line.weights[name]
-        return weight.key if weight.tied or weight.shared else self.prefix + weight.key
+        return weight.key if weight.tied or weight.shared or weight.borrowed else self.prefix + weight.key
 
     def size(self, letter: str, line: Line | None = None) -> int:
         """What a letter runs over here."""
@@ -449,6 +450,8 @@ class Run:
             return together(lambda t: self.tokens[np.minimum(t, len(self.tokens) - 1)], self.value(node.arguments[0]))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
+        if node.function == "hidden":
+            return together(self.hidden, *(self.value(argument) for argument in node.arguments))
         if node.function in ("element", "place"):
             return self.place(node)
         values = [self.value(argument) for argument in node.arguments]
@@ -460,6 +463,13 @@ class Run:
         """What an encoder hears there, nothing beyond both ends."""
         inside = (place >= 0) & (place < len(self.tokens))
         return np.where(inside, self.tokens[np.where(inside, place, 0).astype(int), channel], 0.0)
+
+    def hidden(self, place: Array, layer: Array, channel: Array) -> Array:
+        """What the target's layers make of a position: what stands for it in the witness."""
+        target = self.architecture.target
+        assert target is not None
+        states = stand_ins(target, self.tokens[None], 0)[0].reshape(-1, target.layers, target.d)
+        return states[place, layer, channel]
 
     def place(self, node: Call) -> Value:
         """element(A(t), j) and place(e, A(t))."""

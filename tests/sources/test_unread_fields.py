@@ -110,7 +110,7 @@ def test_a_field_that_the_class_reads_and_the_reader_does_not_is_refused() -> No
 @pytest.mark.parametrize(
     ("changes", "concept"),
     [
-        ({"architectures": ["LlamaForCausalLMEagle3"]}, "beside hidden states of another model (EAGLE-3)"),
+        ({"architectures": ["LlamaForCausalLMEagle"]}, "layers that read hidden states of another model"),
         ({"architectures": ["DFlashDraftModel"]}, "attends to hidden states of another model (DFlash)"),
         ({"architectures": ["DSparkDraftModel"]}, "attends to hidden states of another model (DFlash)"),
         ({"architectures": ["LlamaForCausalLMMedusa"]}, "heads for further tokens"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.sources.huggingface.families import READERS
+from gptcalc.sources.huggingface.families import DRAFTS, READERS
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, purpose
 from gptcalc.sources.huggingface.minimal import minimal
@@ -50,8 +50,10 @@ def read(config: Mapping[str, Any]) -> Reading:
     values, place, around, notes = text_model(config)
     model_type, inferred = type_of(values)
     reader = READERS[model_type]
-    aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
-    reader = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
+    aim = Target(model_type, True, True)
+    if model_type not in DRAFTS:
+        aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
+        reader = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = _filled(reader, fields)
     notes += [*inferred, *dict.fromkeys(fields.notes)]
@@ -123,7 +125,11 @@ def refuse(model_type: Any) -> None:
 
 
 def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The model_type that decides the reader; without one, that of the class that the config names."""
+    """The model_type that decides the reader; without one, that of the class that the config names. A draft's is its
+    class."""
+    draft = first_class(values)
+    if draft in DRAFTS:
+        return draft, []
     given = values.get("model_type")
     if given is None:
         found = type_of_class(values.get("architectures"))

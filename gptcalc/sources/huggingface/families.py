@@ -31,6 +31,7 @@ FAMILIES = {
     "diffllama": "diffllama",
     "distilbert": "distilbert",
     "doge": "doge",
+    "drafts": "LlamaForCausalLMEagle3",
     "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe paddleocr_vl_text",
     "eurobert": "eurobert",
@@ -102,6 +103,9 @@ FAMILIES = {
     "zamba": "zamba zamba2",
     "zaya": "zaya",
 }
+
+#: classes of draft models, whose model_type says another class
+DRAFTS = frozenset(FAMILIES["drafts"].split())
 
 _HOMES = {model_type: family for family, types in FAMILIES.items() for model_type in types.split()}
 

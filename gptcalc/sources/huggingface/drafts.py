@@ -1,0 +1,85 @@
+"""Draft models, which read hidden states of the model that they guess for. Their configs name the class in
+`architectures`; model_type says whose sizes and rotation they are spelled like.
+
+The classes are those of SpecForge (specforge/modeling/draft), which serving engines load.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.llama import LAYER, LLAMA
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, size
+from gptcalc.sources.huggingface.tensors import Names
+
+#: what all of them assume, and fields of their configs that none of them reads
+_common: dict[str, Any] = {
+    "defaults": {"hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": False, "tie_word_embeddings": False},
+    "irrelevant": ("max_window_layers", "use_sliding_window", "target_model_type", "decoder_sparse_step"),
+}
+
+EAGLE3_LAYERS = 3
+
+
+def three_layers(fields: Fields) -> int:
+    """Low, middle and high: the class reads three of the target's layers, whichever they are."""
+    chosen = fields.mapping("eagle_config") or {}
+    listed = chosen.get("eagle_aux_hidden_state_layer_ids")
+    if listed is not None and (not isinstance(listed, list) or len(listed) != EAGLE3_LAYERS):
+        raise fields.unsupported("eagle_config.eagle_aux_hidden_state_layer_ids", "expected three layers")
+    unknown = set(chosen) - {"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"}
+    if unknown or chosen.get("use_aux_hidden_state") is False:
+        name = sorted(unknown)[0] if unknown else "use_aux_hidden_state"
+        raise fields.unsupported(f"eagle_config.{name}", "hidden states of another form")
+    return EAGLE3_LAYERS
+
+
+def same_width(fields: Fields) -> bool:
+    """A target's table serves where its rows are as wide as the draft; else the draft has one of its own."""
+    return fields.size("target_hidden_size") in (None, fields.needed("hidden_size"))
+
+
+def one_layer(fields: Fields) -> str:
+    if fields.needed("num_hidden_layers") != 1:
+        raise InputError(f"{fields.within}num_hidden_layers: the class has one layer")
+    return "attn+mlp"
+
+
+def _either(first: str, second: str, entries: Names) -> dict[str, tuple[str, str]]:
+    """Names of a layer's weights, whose layer is called one way or the other."""
+    return {stem: (f"{first}{name}", f"{second}{name}") for stem, name in entries.items()}
+
+
+_norms = {"attn.embedding_norm": "input_layernorm", "attn.norm": "hidden_norm"}
+
+EAGLE3 = Reader(
+    document={
+        **LLAMA.document,
+        "layers": Hole(one_layer),
+        "tying": None,
+        "bias": None,
+        "attn": {"with_embedding": "apart"},
+        "embedding": {"borrowed": Hole(same_width)},
+        "head": {"rows": size("draft_vocab_size")},
+        "target": {
+            "layers": Hole(three_layers),
+            "d": optional("target_hidden_size"),
+            "norm": Hole(lambda fields: fields.flag("fc_norm")),
+        },
+    },
+    names={
+        "states.projection": "fc",
+        "states.norm": "fc_norm.{e}",
+        "target.embedding.token": ("embed_tokens", "model.embed_tokens"),
+        **_either("midlayer.", "layers.{l}.", {**LAYER, **_norms}),
+        "final_norm": "norm",
+        "head": "lm_head",
+    },
+    defaults=_common["defaults"],
+    only={"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False, "norm_output": True},
+    irrelevant=frozenset({*_common["irrelevant"], "sliding_window"}),
+)
+
+READERS: dict[str, Reader] = {"LlamaForCausalLMEagle3": EAGLE3}

@@ -1,0 +1,112 @@
+"""Draft models of published configs (sgl-project/SpecForge, configs/): totals counted on torch modules on the meta
+device that have the classes' layers, and what follows from the sizes by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.params import params
+from gptcalc.architecture import Architecture
+from gptcalc.document import build
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface import read
+
+EAGLE3: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_act": "silu", "num_hidden_layers": 1,
+    "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "tie_word_embeddings": False, "draft_vocab_size": 32000,
+}  # fmt: skip
+
+
+def eagle3(d: int, d_ff: int, n: int, g: int, v: int, **more: Any) -> dict[str, Any]:
+    sizes = {"hidden_size": d, "intermediate_size": d_ff, "num_attention_heads": n, "num_key_value_heads": g}
+    return {**EAGLE3, **sizes, "vocab_size": v, **more}
+
+
+#: config, total, what the target's tables have
+DRAFTS: dict[str, tuple[dict[str, Any], int, dict[str, int]]] = {
+    "llama3-8B-eagle3": (eagle3(4096, 14336, 32, 8, 128256), 424_689_664, {"embedding": 128256 * 4096}),
+    "qwen2.5-0.5b-eagle3": (
+        eagle3(896, 4864, 14, 2, 151936, draft_vocab_size=16000), 32_689_664, {"embedding": 151936 * 896},
+    ),
+    "qwen3-30B-A3B-eagle3.1": (
+        eagle3(2048, 12288, 32, 4, 151936, head_dim=128, fc_norm=True, norm_output=True), 182_990_848,
+        {"embedding": 151936 * 2048},
+    ),
+    "qwen3-235B-A22B-eagle3": (
+        eagle3(
+            4096, 24576, 64, 4, 151936, head_dim=128,
+            eagle_config={"eagle_aux_hidden_state_layer_ids": [1, 46, 90], "use_aux_hidden_state": True},
+        ),
+        592_461_824, {"embedding": 151936 * 4096},
+    ),
+    "phi4-eagle3": (eagle3(5120, 17920, 40, 10, 100352, model_type="phi3"), 622_612_480, {"embedding": 100352 * 5120}),
+    # the target is wider, so the table is the draft's own: 128256 · 6144, and fc reads 3 · 8192
+    "of a wider target": (
+        eagle3(6144, 16384, 48, 8, 128256, target_hidden_size=8192),
+        3 * 8192 * 6144 + 2 * 6144 * (48 + 16) * 128 + 6144 * 48 * 128 + 3 * 6144 * 16384 + 4 * 6144
+        + (32000 + 128256) * 6144,
+        {},
+    ),
+}  # fmt: skip
+
+
+def draft(name: str) -> Architecture:
+    return build(read(DRAFTS[name][0]).document)
+
+
+@pytest.mark.parametrize("name", DRAFTS)
+def test_total_and_what_is_borrowed(name: str) -> None:
+    found = params(draft(name))
+    assert (found.total, found.borrowed) == DRAFTS[name][1:]
+    assert found.total == sum(found.components.values())
+
+
+def test_cost_of_an_eagle3_draft() -> None:
+    """One layer of 8 KV heads of 128; every weight but the norms' 4 · 4096 is multiplied once by each token."""
+    model = draft("llama3-8B-eagle3")
+    assert kv(model, context=1000).bytes == 1000 * 2 * 8 * 128 * 2
+    found = flops(model, context=1000, phase="decode")
+    assert found.total == 2 * (424_689_664 - 4 * 4096) + 2 * 2 * 4096 * 1000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 2}, "the class has one layer"),
+        ({"norm_output": False}, "norm_output"),
+        ({"attention_bias": True}, "attention_bias"),
+        ({"norm_before_residual": True}, "norm_before_residual"),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]}}, "expected three layers"),
+        ({"eagle_config": {"use_last_hidden": True}}, "eagle_config.use_last_hidden"),
+        ({"draft_vocab_size": None}, "draft_vocab_size is missing"),
+    ],
+)
+def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read({**DRAFTS["llama3-8B-eagle3"][0], **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": None}, "embedding.borrowed: there is no target"),
+        ({"target": {"layers": 3, "d": 32}}, "the target's table has 32 channels, here there are 24"),
+        ({"attn": {}}, "no layer reads the tokens"),
+        ({"tying": True, "embedding": {}}, "head.rows: the output matrix is the embedding's"),
+        ({"head": {"borrowed": True, "rows": 5}}, "head.rows: the output matrix is the target's"),
+        ({"mtp": {"n": 1, "block": "mlp"}}, "target: not defined together with mtp"),
+        ({"causal": False}, "target: not defined together with causal"),
+        ({"attn": {"with_embedding": "apart", "laurel": {"rank": 3}}}, "laurel"),
+    ],
+)
+def test_what_contradicts_in_a_document(changes: dict[str, Any], message: str) -> None:
+    document = {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 1, "d_ff": 31, "target": {"layers": 3},
+        "embedding": {"borrowed": True}, "head": {"rows": 37}, "attn": {"with_embedding": "apart"},
+    }  # fmt: skip
+    with pytest.raises(InputError, match=message):
+        build({**document, **changes})
