@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run, documented, keywords
+from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run
 from gptcalc.errors import InputError
+from gptcalc.options import documented, keywords
 
 if TYPE_CHECKING:
     from gptcalc.analysis.flops import Flops

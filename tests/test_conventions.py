@@ -11,7 +11,8 @@ import pytest
 import gptcalc
 from gptcalc import InputError, conventions
 from gptcalc.cli import run
-from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, RoomRun, Run, TrainingRun, declared
+from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, RoomRun, Run, TrainingRun
+from gptcalc.options import declared, spelled
 
 #: a wrong call of the library, and the same on the command line
 WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
@@ -48,7 +49,7 @@ def test_the_library_refuses_what_the_command_line_refuses(
 )
 def test_values_of_another_type_are_refused(options: dict[str, Any]) -> None:
     (name,) = options
-    with pytest.raises(InputError, match=conventions.spelled(name)):
+    with pytest.raises(InputError, match=spelled(name)):
         gptcalc.kv("gpt2", **options)
 
 

@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = [
     {"errors"},
     {"units", "dtypes"},
-    {"architecture"},
+    {"architecture", "options"},
     {"document", "conventions"},
     {"sources", "equations", "reference"},
     {"analysis"},

@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, keywords
+from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase
 from gptcalc.equations import BEFORE, Equations, Layer, Line, Stage, Within, Workload, equations, workload
+from gptcalc.options import keywords
 
 
 class Flops(Struct, frozen=True, omit_defaults=True):

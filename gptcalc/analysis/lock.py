@@ -14,8 +14,9 @@ from gptcalc.analysis.memory.result import PARTS
 from gptcalc.analysis.memory.weights import published
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun, check, declared
+from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun
 from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.options import check, declared
 
 Document = dict[str, Any]
 

@@ -10,8 +10,9 @@ import typer
 
 from gptcalc import conventions
 from gptcalc.cli.options import byte_size, number
-from gptcalc.conventions import InferenceRun, Option, Run, TrainingRun, choices, declared, plain, spelled
+from gptcalc.conventions import InferenceRun, Run, TrainingRun
 from gptcalc.errors import InputError
+from gptcalc.options import Option, check, choices, declared, plain, spelled
 
 #: behind the last option of a command that does both
 TRAINING = Annotated[
@@ -110,7 +111,7 @@ def _completion(known: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def _either(values: Mapping[str, Any]) -> InferenceRun | TrainingRun:
     """The kind of run that --training or --phase train ask for; InputError where an option is of the other kind."""
-    conventions.check("--phase", conventions.PhaseOption, values["phase"])
+    check("--phase", conventions.PhaseOption, values["phase"])
     served, trained = declared(InferenceRun), declared(TrainingRun)
     if not (values["training"] or values["phase"] == "train"):
         for name in trained:

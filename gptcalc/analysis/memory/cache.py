@@ -14,10 +14,11 @@ from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, 
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, keywords, possible
+from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
 from gptcalc.equations.roles import Stored
+from gptcalc.options import keywords
 
 
 class CacheGroup(Struct, frozen=True):

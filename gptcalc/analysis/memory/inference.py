@@ -16,10 +16,11 @@ from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation,
 from gptcalc.analysis.memory.weights import Share, Weights, published
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import ALL, InferenceRun, keywords
+from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
+from gptcalc.options import keywords
 
 
 class Stage(NamedTuple):

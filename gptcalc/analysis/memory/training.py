@@ -18,10 +18,11 @@ from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, sta
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, largest_layer, states
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import TrainingRun, keywords
+from gptcalc.conventions import TrainingRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Layer, equations
 from gptcalc.errors import InputError
+from gptcalc.options import keywords
 
 #: of what unfused norms save in fp32 (saved tensors of a layer as measured, against what fused kernels keep)
 UNFUSED = "transformers' own norms keep fp32 besides, 1.4 to 1.8 times as much a layer"
