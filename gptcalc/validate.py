@@ -30,6 +30,7 @@ from gptcalc.architecture import (
     Mixer,
     Prefixes,
     Repeat,
+    set_aside,
     stem,
     sublayers,
 )
@@ -112,6 +113,8 @@ def shortened(architecture: Architecture) -> Architecture:
     layers = tuple(_shorter(item) for item in architecture.layers)
     n_layers = sum(_length(item) for item in layers)
     mtp = architecture.mtp and replace(architecture.mtp, n=min(architecture.mtp.n, 2))
+    if architecture.attention_residuals is not None:
+        layers = set_aside(layers, architecture.attention_residuals)
     return replace(architecture, layers=layers, n_layers=n_layers, mtp=mtp)
 
 
@@ -331,9 +334,9 @@ def _silent_keys(a: Attention) -> Iterator[str]:
     """Of one sublayer."""
     if a.index is not None and a.rope is None and a.index.norm.bias:
         yield "index.k_norm.bias"  # the same for every block of a query
-    if a.scores.sinks or a.scores.softcap is not None:
+    if a.scores.sinks or a.scores.token_sinks or a.scores.softcap is not None:
         return
-    unchanged = a.rope is None and a.clip is None  # what is added to a key arrives at its score
+    unchanged = a.rope is None and a.clip is None and a.qk_limit is None  # what is added to a key arrives at its score
     convolved = a.kv_conv is not None  # less of it for the first tokens
     apart = a.scores.disentangled
     if apart is not None and apart.own and apart.c2p:

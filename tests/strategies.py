@@ -84,6 +84,10 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
     maybe(draw, section, "v_norm", norms(), odds=5)
     maybe(draw, section, "q_rank", st.integers(3, 9), odds=5)
     maybe(draw, section, "sinks", st.just(True))
+    if "sinks" not in section:
+        maybe(draw, section, "token_sinks", st.just(True), odds=6)
+    if "qk_norm" not in section:
+        maybe(draw, section, "qk_limit", st.just(0.9), odds=6)
     maybe(draw, section, "gate", st.sampled_from(["head", "full"]), odds=4)
     if "gate" in section:
         maybe(draw, section, "gate_bias", st.just(True))
@@ -100,7 +104,7 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
         n_experts = draw(st.integers(2, 4))
         section["experts"] = {"n_experts": n_experts, "top_k": draw(st.integers(1, n_experts))}
         section["bias"] = [site for site in section.get("bias", []) if site != "q"]
-        for key in ("sinks", "gate", "gate_bias", "out_norm", "qk_norm"):
+        for key in ("sinks", "token_sinks", "qk_limit", "gate", "gate_bias", "out_norm", "qk_norm"):
             section.pop(key, None)
         if position == "alibi":
             del section["experts"]
@@ -108,6 +112,9 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
         maybe(draw, section, "relative", relative_biases, odds=5)
     if "k_eq_v" not in section:
         maybe(draw, section, "kv_conv", st.integers(2, 4), odds=6)
+        if "kv_conv" in section:
+            maybe(draw, section, "kv_conv_scaled", st.just(True))
+            maybe(draw, section, "kv_conv_token_taps", st.just(True))
     if not {"window", "chunk", "experts", "relative"} & set(section) and position != "alibi":
         maybe(draw, section, "index", block_indexers(d_head), odds=4)
     if "index" in section:
@@ -117,7 +124,12 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
     return section
 
 
-relative_biases = st.builds(lambda d, extent: {"d": d, "extent": extent}, st.integers(2, 4), st.integers(2, 6))
+relative_biases = st.builds(
+    lambda d, extent, limit: {"d": d, "extent": extent, "limit": limit},
+    st.integers(2, 4),
+    st.integers(2, 6),
+    st.sampled_from([None, None, 0.8]),
+)
 
 
 @st.composite
@@ -218,6 +230,8 @@ def mlps(draw: st.DrawFn) -> Document:
     else:
         maybe(draw, section, "clamp", st.just(3.0), odds=6)
         maybe(draw, section, "clamp_at", st.just("output"))
+    if activation == "swiglu" and "clamp" not in section:
+        maybe(draw, section, "softcaps", st.just({"gate": 0.5, "up": 0.8}), odds=6)
     return section
 
 
@@ -261,6 +275,8 @@ def mixtures(draw: st.DrawFn) -> Document:
     maybe(draw, section, "weight_at", st.just("input"), odds=5)
     maybe(draw, section, "out_bias", st.just(True), odds=6)
     maybe(draw, section, "learned_route_scale", st.just(True), odds=6)
+    if activation == "swiglu" and not {"clamp", "shared_clamp"} & set(section):
+        maybe(draw, section, "softcaps", st.just({"gate": 0.5, "up": 0.8}), odds=6)
     return section
 
 
@@ -312,7 +328,14 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
         mixers.append(name)
     if draw(st.integers(1, 5)) == 1 and "attn" in sections and "experts" not in sections["attn"]:
-        sections["reuse"] = {"like": "attn", "kv": {"from": "attn"}, "index": None, "kv_conv": None}
+        sections["reuse"] = {
+            "like": "attn",
+            "kv": {"from": "attn"},
+            "index": None,
+            "kv_conv": None,
+            "kv_conv_scaled": False,
+            "kv_conv_token_taps": False,
+        }
     kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
     for kind in kinds:
         sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
@@ -324,19 +347,24 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
             maybe(draw, sections[name], "residual_gate", st.just({"temperature": 0.5}), odds=2)
     for name in (*mixers, *kinds):
         maybe(draw, sections[name], "out_conv", st.integers(2, 4), odds=8)
+        if "out_conv" in sections[name]:
+            maybe(draw, sections[name], "out_conv_scaled", st.just(True))
     beside = not gated and draw(st.integers(1, 6)) == 1
     for name in (*mixers, *kinds):
         if beside:
             maybe(draw, sections[name], "laurel", learned_residuals(), odds=2)
     hyper = document["norm_at"] != "post" and not gated and not beside and "per_layer_embedding" not in document
-    hyper = hyper and draw(st.integers(1, 4)) == 1
+    mixing = hyper and "layer_scalar" not in document and draw(st.integers(1, 6)) == 1
+    if mixing:
+        document["attention_residuals"] = {"every": draw(st.integers(1, 3))}
+    hyper = hyper and not mixing and draw(st.integers(1, 4)) == 1
     if hyper:
         document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
     rope = sections[mixers[0]].get("rope")
     if len(mixers) == 1 and rope is not None and rope.get("scaling", {}).get("kind") != "proportional":
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
     shapes = ["{m}+{f}", "{m} {f}", "{m}+{f}+{m}+{f}"]
-    alone = gated or beside or hyper  # residuals of a form that parallel units can't share
+    alone = gated or beside or hyper or mixing  # residuals of a form that parallel units can't share
     if document["norm_at"] != "post" and not alone and draw(st.integers(1, 6)) == 1:
         document["averaged_residuals"] = True
         shapes += ["{m}|{f}"]
@@ -357,9 +385,9 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
     else:
         document["layers"] = pattern
         document["n_layers"] = length
-    if "averaged_residuals" not in document and not hyper:
+    if "averaged_residuals" not in document and not hyper and not mixing:
         maybe(draw, document, "altup", streams("per_layer_embedding" in document), odds=6)
-    if "reuse" not in sections and "altup" not in document:
+    if "reuse" not in sections and "altup" not in document and not mixing:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
     return {**document, **sections}
 
@@ -386,7 +414,8 @@ def _fresh(base: Document, body: Document) -> Document:
     off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
     off |= {"compress": "none"}
     off |= {"ssmax": False, "q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
-    off |= {"relative": None, "kv_conv": None}
+    off |= {"relative": None, "kv_conv": None, "kv_conv_scaled": False, "kv_conv_token_taps": False}
+    off |= {"token_sinks": False, "qk_limit": None}
     if "d_head" in base:
         off["d_v"] = body["d_head"]
     return {**{key: value for key, value in off.items() if key in base}, **body}

@@ -6,6 +6,7 @@ equal blocks are counted, not listed. Nothing about cost is computed here, nothi
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import (
+    LENGTH_EPS,
     Attention,
     AttentionExperts,
     AttentionSite,
@@ -14,6 +15,7 @@ from gptcalc.architecture.attention import (
     ConvolvedHeads,
     Differential,
     DynamicMask,
+    KeyValueConvolution,
     RelativeBias,
     Scores,
 )
@@ -62,7 +64,7 @@ from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
 from gptcalc.architecture.mamba import Mamba, Mamba2, MambaSite
-from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite
+from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite, Softcaps
 from gptcalc.architecture.model import (
     MTP,
     Architecture,
@@ -76,7 +78,9 @@ from gptcalc.architecture.model import (
     Recurrent,
     Repeat,
     Sinusoids,
+    apart,
     pairs_turned,
+    set_aside,
     stem,
     sublayers,
 )
@@ -84,6 +88,7 @@ from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNor
 from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.relative import Buckets, Disentangled
+from gptcalc.architecture.residuals import AttentionResiduals
 from gptcalc.architecture.rope import (
     NTK,
     Dynamic,
@@ -118,6 +123,7 @@ from gptcalc.architecture.target import TargetStates
 __all__ = [
     "ACTIVATIONS",
     "KV",
+    "LENGTH_EPS",
     "MTP",
     "NTK",
     "Activation",
@@ -128,6 +134,7 @@ __all__ = [
     "AtMost",
     "Attention",
     "AttentionExperts",
+    "AttentionResiduals",
     "AttentionSite",
     "BareNorm",
     "Best",
@@ -172,6 +179,7 @@ __all__ = [
     "InputScales",
     "Kept",
     "Kernel",
+    "KeyValueConvolution",
     "LatentAttention",
     "LatentExperts",
     "LatentSite",
@@ -224,6 +232,7 @@ __all__ = [
     "Sinusoids",
     "Size",
     "Small",
+    "Softcaps",
     "Softmax",
     "SparseMixer",
     "SqrtSoftplus",
@@ -238,10 +247,12 @@ __all__ = [
     "TopkSigmoid",
     "TopkSoftmax",
     "Yarn",
+    "apart",
     "is_partial",
     "numbers",
     "pairs_turned",
     "rotated",
+    "set_aside",
     "stem",
     "sublayers",
 ]

@@ -30,6 +30,9 @@ from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rot
 from gptcalc.architecture.sublayer import KV, Adapted, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
+#: what is added to a vector's length before it divides what the length may be
+LENGTH_EPS = 1e-6
+
 AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
 
 
@@ -42,10 +45,14 @@ class AttentionExperts(Strict, frozen=True, kw_only=True):
 
 class RelativeBias(Strict, frozen=True, kw_only=True):
     """Positions by a learned bias of the scores: d numbers of each head and query mix d profiles over the distance,
-    which has no bias from `extent` on (Inkling)."""
+    which has no bias from `extent` on (Inkling).
+
+    limit: the d numbers are multiplied by one learned factor each, and their length is at most this (Inkling 2).
+    """
 
     d: Annotated[Size, Small(2)]
     extent: Annotated[Size, AtMost(5)]
+    limit: Positive | None = None
 
 
 class BlockIndexer(Strict, frozen=True, kw_only=True):
@@ -83,6 +90,7 @@ class Scores(Strict, frozen=True, kw_only=True):
     disentangled: Disentangled | None = None
     alibi_scale: Positive = 1.0  # Falcon scales ALiBi's biases with the scores, by 1/√d_head
     sinks: bool = False  # one learned logit a head takes its share of the softmax (gpt-oss)
+    token_sinks: bool = False  # the same, with logits that are made of each token's input (Inkling 2)
 
     @property
     def kinds(self) -> int:
@@ -99,6 +107,23 @@ class Differential(Strict, frozen=True, kw_only=True):
     """
 
     norm: BareNorm
+
+
+class KeyValueConvolution(Strict, frozen=True, kw_only=True):
+    """Keys and values plus their causal convolutions, channel by channel, before norm and rotation (Inkling).
+
+    token_taps: to what is learned of each tap something is added that is made of the token's input, one number a tap
+    and head. scaled: that sum is divided by the square root of how many numbers it is of, kernel + 1 or 2·kernel + 1.
+    """
+
+    kernel: Kernel = field(name="kv_conv")
+    token_taps: bool = field(default=False, name="kv_conv_token_taps")
+    scaled: bool = field(default=False, name="kv_conv_scaled")
+
+    @property
+    def terms(self) -> int:
+        """Of how many numbers the sum is."""
+        return self.kernel * (1 + self.token_taps) + 1
 
 
 class ConvolvedHeads(Strict, frozen=True, kw_only=True):
@@ -137,6 +162,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     window: Window | None = None
     chunk: Chunk | None = None
     qk_norm: QKNorm | None = None
+    qk_limit: Positive | None = None  # queries, times one learned factor a channel, and keys are no longer (Inkling 2)
     v_norm: Norm | None = None
     bottleneck: Flat[Bottleneck | None] = None
     k_eq_v: bool = False  # one projection serves K and V
@@ -148,10 +174,11 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None
-    kv_conv: Kernel | None = None  # keys and values plus their causal convolutions, before norm and rotation
+    kv_conv: Flat[KeyValueConvolution | None] = None
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
     cca: ConvolvedHeads | None = None
+    own_inputs: bool = False  # queries, keys and values are each made of an input of their own, normed with a norm each
     # reads the stream and the embedding side by side, 2·d channels, normed together (arXiv:2405.16712); `apart`: each
     # normed by itself, the embedding in front (EAGLE-3)
     with_embedding: bool | Literal["apart"] = False
@@ -173,6 +200,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             raise InputError(f"{name}.k_eq_v: d_v = {self.d_v} differs from d_head = {self.d_head}")
         if self.kv_conv is not None and (self.kv is not None or self.k_eq_v):
             raise InputError(f"{name}.kv_conv: needs keys and values of its own")
+        if self.scores.sinks and self.scores.token_sinks:
+            raise InputError(f"{name}.token_sinks: a head has one sink, of its own or of the token")
         if self.rope is not None:
             check_rotation(name, self.rope, self.d_head)
         if self.experts is not None:
@@ -193,6 +222,15 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
                 raise InputError(f"{name}.with_embedding: needs a norm in front")
             own = {"laurel": self.residual.low_rank is not None, "norm_gate": self.norm_gate is not None}
             self._refuse("with_embedding", {**own, **self._of_the_input()})
+        if self.qk_limit is not None:
+            others = {"qk_norm": self.qk_norm is not None, "cca": self.cca is not None}
+            self._refuse("qk_limit", others | {"experts": self.experts is not None})
+        if self.own_inputs:
+            if self.norm is None or self.norm_at != "pre":
+                raise InputError(f"{name}.own_inputs: needs a norm in front")
+            apart = {"gate": False, "relative": False}  # made of the queries' input
+            others = {"with_embedding": bool(self.with_embedding), "laurel": self.residual.low_rank is not None}
+            self._refuse("own_inputs", self._of_the_input() | apart | others)
         if self.adapter is not None:
             if not self.tied:
                 raise InputError(f"{name}.adapter_rank: weights that are not tied need no adapter")
@@ -215,7 +253,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         others = {
             "gate": self.gate is not None,
             "out_norm": self.out_norm is not None,
-            "sinks": self.scores.sinks,
+            "sinks": self.scores.sinks or self.scores.token_sinks,
             "cca": self.cca is not None,
             "dynamic_mask": self.dynamic_mask is not None,
         }
@@ -333,7 +371,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         others = {
             "q_rank": self.bottleneck is not None,
             "qk_norm": self.qk_norm is not None and self.qk_norm.over != "head",
-            "sinks": self.scores.sinks,
+            "sinks": self.scores.sinks or self.scores.token_sinks,
             "gate": self.gate is not None,
             "out_norm": self.out_norm is not None,
             "position: alibi": self.position == "alibi",

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import field
 
 from gptcalc.architecture.base import AtMost, Choices, Count, Flat, Inner, Narrow, OrNone, Positive, Size, Small, Strict
-from gptcalc.architecture.mlp import ActivationName, ClampAt
+from gptcalc.architecture.mlp import ActivationName, ClampAt, Softcaps, check_softcaps
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 from gptcalc.errors import InputError
@@ -143,6 +143,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     bias: tuple[ExpertSite, ...] = ()
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"
+    softcaps: Softcaps | None = None
     expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
     n_identity: Annotated[Count, AtMost(1)] = 0  # further experts that return their input, without weights
     identity: Literal["input", "nothing"] = "input"  # or that return nothing
@@ -187,6 +188,8 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
             raise InputError(f"{name}.choice: the table chooses the experts, so n_identity would be ignored")
         if isinstance(self.router, Sigmoid) and self.router.sink:
             self._check_sink(self.router)
+        if self.softcaps is not None:
+            check_softcaps(name, self.activation, self.clamp or self.shared_clamp)
         if self.groups is not None:
             self._check_groups(self.groups, choices)
 

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from gptcalc.architecture.base import Flat, Inner, Positive, Quantile
+from gptcalc.architecture.base import Flat, Inner, Positive, Quantile, Strict
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Adapted, Sublayer
 from gptcalc.errors import InputError
@@ -43,6 +43,22 @@ MlpSite: TypeAlias = Literal["gate", "up", "down"]
 ClampAt: TypeAlias = Literal["input", "output"]
 
 
+class Softcaps(Strict, frozen=True, kw_only=True):
+    """A gated layer whose factors stay within bounds: c·tanh(x/c) in place of x, of the gate where it is a factor, not
+    inside σ, and of what it gates (Inkling 2)."""
+
+    gate: Positive
+    up: Positive
+
+
+def check_softcaps(section: str, activation: str, clamp: float | None) -> None:
+    """What bounded factors go with."""
+    if ACTIVATIONS[activation] != Activation("silu", True):
+        raise InputError(f"{section}.softcaps: not defined with activation: {activation}")
+    if clamp is not None:
+        raise InputError(f"{section}.softcaps: not defined with clamp")
+
+
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
@@ -51,6 +67,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     bias: tuple[MlpSite, ...] = ()
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"
+    softcaps: Softcaps | None = None
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     out_scale: bool = False  # one learned factor of the output
     gate_scale: float = 1.0  # factor of the gate before its activation
@@ -59,5 +76,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.softcaps is not None:
+            check_softcaps(self.section, self.activation, self.clamp)
         if self.adapter is not None and not self.tied:
             raise InputError(f"{self.section}.adapter_rank: weights that are not tied need no adapter")

@@ -1,7 +1,10 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Annotated, Literal, TypeAlias, assert_never
+
+from msgspec.structs import replace
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
@@ -17,6 +20,7 @@ from gptcalc.architecture.mamba import Mamba, Mamba2
 from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
+from gptcalc.architecture.residuals import AttentionResiduals
 from gptcalc.architecture.rope import rotated
 from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
@@ -74,13 +78,17 @@ Sinusoids: TypeAlias = Literal["interleaved", "halves", "tensor2tensor"]
 class Part(Strict, frozen=True, kw_only=True):
     """One residual step: a unit, or several in parallel on the same input.
 
-    `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum.
+    `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum. With
+    attention residuals, `sums` is how many sums the unit reads a mixture of, the stream the last of them (0: it reads
+    the stream); `begins` says that the stream is set aside and begins anew with the unit's output.
     """
 
     units: "tuple[Mixer | Block, ...]"
     norm: Norm | None = None
     out_norm: Norm | None = None
     scale: float = 1.0  # factor of the sum of several units
+    sums: Annotated[Count, Kept()] = 0
+    begins: bool = False
 
 
 class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
@@ -203,6 +211,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
     streams: Streams | None = None
+    attention_residuals: AttentionResiduals | None = None
     altup: AltUp | None = None
     learned_frequencies: Annotated[Count, Kept()] = (
         0  # learned factors of the rotation's frequencies, one set for all layers
@@ -218,6 +227,12 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
         return _walk(self.layers)
+
+    @property
+    def sums(self) -> int:
+        """With attention residuals: how many sums of the stream there are behind the last layer."""
+        residuals = self.attention_residuals
+        return 0 if residuals is None else -(-self.n_layers // residuals.every) + 1
 
     @property
     def keeps_embedding(self) -> bool:
@@ -254,6 +269,31 @@ def _walk(items: tuple[Block | Repeat, ...]) -> Iterator[Block]:
                 yield from _walk(item.body)
         else:
             yield item
+
+
+def set_aside(layers: tuple[Repeat, ...], residuals: AttentionResiduals) -> tuple[Repeat, ...]:
+    """Layers that know how many sums there are: equal ones of them that follow each other are one repetition."""
+    parts: list[Block] = []
+    known: dict[tuple[Block, int, bool], Block] = {}
+    aside = 0
+    for number, block in enumerate(_walk(layers)):
+        key = block, aside, number % residuals.every == 0
+        if key not in known:
+            known[key] = replace(block, parts=tuple(_mixing(block, aside, key[2])))
+        parts.append(known[key])
+        aside += key[2]
+    return tuple(Repeat(count=len(list(same)), body=(block,)) for block, same in groupby(parts))
+
+
+def apart(block: Block) -> Block:
+    """A layer without how many sums it mixes."""
+    return replace(block, parts=tuple(replace(part, sums=0, begins=False) for part in block.parts))
+
+
+def _mixing(block: Block, aside: int, begins: bool) -> Iterator[Part]:
+    for place, part in enumerate(block.parts):
+        sums = aside + (begins and place > 0) + 1
+        yield replace(part, sums=0 if sums == 1 else sums, begins=begins and place == 0)
 
 
 def sublayers(block: Block) -> Iterator[Mixer]:

@@ -22,5 +22,10 @@ class Prefixes:
         self.seen: dict[str, int] = {}
 
     def next(self, kind: str) -> Prefix:
-        self.seen[kind] = n = self.seen.get(kind, 0) + 1
-        return Prefix(kind, n)
+        found = self.coming(kind)
+        self.seen[kind] = found.number
+        return found
+
+    def coming(self, kind: str) -> Prefix:
+        """The next one of a kind, which is not handed out yet."""
+        return Prefix(kind, self.seen.get(kind, 0) + 1)

@@ -51,13 +51,15 @@ class ResidualFactors(Strict, frozen=True, kw_only=True):
 class Residual(Strict, frozen=True, kw_only=True):
     """How a sublayer's output joins the stream: times a factor, gated, or with a learned part beside it.
 
-    conv: it joins with its causal convolution added, channel by channel, over so many tokens (Inkling).
+    conv: it joins with its causal convolution added, channel by channel, over so many tokens (Inkling); conv_scaled:
+    that sum of conv + 1 numbers is divided by √(conv + 1).
     """
 
     scale: float = field(default=1.0, name="residual_scale")
     gate: ResidualGate | None = field(default=None, name="residual_gate")
     low_rank: LowRankResidual | None = field(default=None, name="laurel")
     conv: Kernel | None = field(default=None, name="out_conv")
+    conv_scaled: bool = field(default=False, name="out_conv_scaled")
     factors: ResidualFactors | None = field(default=None, name="residual_factors")
 
     @property
@@ -106,6 +108,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.laurel: a residual is gated or has a learned part, not both")
         if self.goal != "stream" and (self.norm_at != "pre" or self.residual != Residual()):
             raise InputError(f"{self.section}.goal: {self.goal!r} is not the stream, so there is no residual to change")
+        if self.residual.conv_scaled and self.residual.conv is None:
+            raise InputError(f"{self.section}.out_conv_scaled: there is no out_conv")
         if self.tied and self.residual.conv is not None:
             raise InputError(f"{self.section}.out_conv: not defined for a sublayer whose weights layers share")
         if self.residual.factors is not None:

@@ -39,6 +39,7 @@ from gptcalc.document.constraints import (
     check_reuse,
     check_streams,
     check_target,
+    mixing,
 )
 from gptcalc.document.decoding import typed
 from gptcalc.document.fields import complete
@@ -112,6 +113,7 @@ class Builder:
             per_layer_embedding=doc.per_layer_embedding,
             layer_scalar=doc.layer_scalar,
             streams=doc.streams,
+            attention_residuals=doc.attention_residuals,
             altup=doc.altup,
             learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
             averaged_residuals=doc.averaged_residuals,
@@ -120,12 +122,14 @@ class Builder:
         )
         check_streams(built)
         check_target(built)
-        return built
+        return mixing(built)
 
     def encoder(self) -> Encoder:
         """The stack that an encoder's keys describe."""
         doc = self.doc
         assert isinstance(doc, EncoderKeys)
+        if doc.attention_residuals is not None:
+            raise InputError("attention_residuals: not defined for an encoder beside a decoder")
         if doc.front is not None and doc.tokens == "own":
             raise InputError("tokens: there are no tokens behind a front")
         layers = self.stack()

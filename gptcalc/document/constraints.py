@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from gptcalc.architecture import (
     MTP,
     AltUp,
@@ -13,6 +15,7 @@ from gptcalc.architecture import (
     LatentAttention,
     PerLayerEmbedding,
     Sublayer,
+    set_aside,
 )
 from gptcalc.errors import InputError
 
@@ -97,6 +100,40 @@ def check_target(a: Architecture) -> None:
             raise InputError(f"target: not defined together with {key}")
     if not a.keeps_embedding:
         raise InputError("target: its hidden states are the stream, so no layer reads the tokens", "set with_embedding")
+
+
+#: layers of a model with attention residuals, in which the number of sums that are mixed grows with the depth
+MOST_MIXING = 1024
+
+
+def mixing(a: Architecture) -> Architecture:
+    """Where there are attention residuals, the same with layers that know how many sums they read."""
+    residuals = a.attention_residuals
+    if residuals is None:
+        return a
+    where = "attention_residuals"
+    for key, used in {
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "altup": a.altup is not None,
+        "streams": a.streams is not None,
+        "mtp": a.mtp is not None,
+        "layer_scalar": a.layer_scalar,
+        "target": a.target is not None,
+    }.items():
+        if used:
+            raise InputError(f"{where}: not defined together with {key}")
+    if a.n_layers > MOST_MIXING:
+        raise InputError(f"{where}: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
+    for block, _ in a.groups():
+        for unit in (unit for part in block.parts for unit in part.units):
+            if isinstance(unit, Block):
+                raise InputError(f"{where}: {block.name!r} has parallel sublayers")
+            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
+                raise InputError(f"{where}: {unit.section} has a residual of another form")
+        if any(len(part.units) > 1 for part in block.parts):
+            raise InputError(f"{where}: {block.name!r} has parallel sublayers")
+    return replace(a, layers=set_aside(a.layers, residuals))
 
 
 def check_reuse(name: str, a: Attention | LatentAttention, owner: Sublayer) -> None:

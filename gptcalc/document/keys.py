@@ -6,6 +6,7 @@ from gptcalc.architecture import (
     ActivationName,
     AltUp,
     Attention,
+    AttentionResiduals,
     ChannelMixing,
     CompressedAttention,
     ConvolutionalFront,
@@ -187,6 +188,7 @@ class Document(Strict, frozen=True, kw_only=True):
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False
     streams: Streams | None = None
+    attention_residuals: AttentionResiduals | None = None
     altup: AltUp | None = None
     dropout: Dropout | bool = False
     storage: Storage = Storage()
@@ -203,4 +205,6 @@ class EncoderKeys(Document, frozen=True, kw_only=True):
 CORE = frozenset(Document.__struct_fields__)
 
 #: what an encoder does not take over from the whole document
-NOT_THE_ENCODERS = ("encoder", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal")
+NOT_THE_ENCODERS = (
+    "encoder", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal", "attention_residuals",
+)  # fmt: skip

@@ -7,14 +7,25 @@ sum, and no head map is needed. Where each head has its own K and V there is onl
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from gptcalc.architecture import Attention, BlockIndexer, Differential, DynamicMask, OutputGate, QKNorm, Temperature
+from gptcalc.architecture import (
+    LENGTH_EPS,
+    Attention,
+    BlockIndexer,
+    Differential,
+    DynamicMask,
+    KeyValueConvolution,
+    OutputGate,
+    QKNorm,
+    RelativeBias,
+    Temperature,
+)
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
-from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
+from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve, convolve_by_token
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation, pairs_scope
@@ -70,7 +81,7 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["ϱ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
         letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)
     if a.kv_conv is not None:
-        letters |= convolution_scope(a.kv_conv, name, symbols, OF_KEYS)
+        letters |= convolution_scope(a.kv_conv.kernel, name, symbols, OF_KEYS)
     if a.source and d_source is not None:
         letters["σ"] = Index("N", 0, "source")
         letters["υ"] = d if d_source == d.size else symbols.index("d_source", d_source, "channels")
@@ -110,7 +121,7 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         _indexer(lines, a, a.index, rotation)
         pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
     if a.scores.relative is not None:
-        _relative(lines, a)
+        _relative(lines, a, a.scores.relative)
     if a.scores.buckets is not None and not a.scores.buckets.shared:
         relative.bucket_bias(lines, a, a.scores.buckets, head_indices(a)[0])
     if a.scores.disentangled is not None:
@@ -133,12 +144,14 @@ def _ix(*letters: str) -> str:
     return ",".join(letter for letter in letters if letter)
 
 
-def _input(a: Attention) -> tuple[str, str]:
-    """What queries, keys and values are made of, and the letter of its channels."""
+def _input(a: Attention, name: Literal["q", "k", "v"] = "q") -> tuple[str, str]:
+    """What queries, keys or values are made of, and the letter of its channels."""
+    if a.own_inputs and name != "q":
+        return "i", f"n_{name.upper()}[t,i]"
     return ("ϊ", "n_C[t,ϊ]") if a.with_embedding else ("i", "n[t,i]")
 
 
-def _adapt(lines: Lines, a: Attention, name: str, here: str) -> None:
+def _adapt(lines: Lines, a: Attention, name: Literal["q", "k", "v"], here: str) -> None:
     """The low-rank part of the projection to q, k or v."""
     if a.adapter is not None:
         big = name.upper()
@@ -183,11 +196,13 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.scores.log_length}))/ln({a.scores.log_length})")
 
 
-def _relative(lines: Lines, a: Attention) -> None:
+def _relative(lines: Lines, a: Attention, relative: RelativeBias) -> None:
     """What each query's bias is at each distance."""
     q, _ = head_indices(a)
     states = f"q_P[{_ix('t', q, 'ϱ')}]"
     lines.sum(f"{states} = Σ_i n[t,i]·W_P[{_ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
+    if relative.limit is not None:
+        limited(lines, states, "ϱ", relative.limit, "relative.factor", q)
     if a.scores.temperature is not None:
         lines.pointwise(f"{states} = {states}·{growth(a.scores.temperature)}")
     lines.sum(f"b_P[{_ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
@@ -205,7 +220,8 @@ def growth(t: Temperature) -> str:
 def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs | None) -> None:
     """Of the new tokens, or once of the encoder's output x_S."""
     _, kv = head_indices(a)
-    at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", *_input(a), None)
+    at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", *_input(a, "k"), None)
+    n_v = n if a.source else _input(a, "v")[1]
     k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
     if a.cca is not None:
         _position_and_norm(lines, a, rotation, "k", k, kv)
@@ -220,12 +236,11 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
         lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
     else:
         bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
-        text = f"v[{v}] = Σ_{i} {n}·W_V[{_ix(i, kv, 'w')}]{bias}"
+        text = f"v[{v}] = Σ_{i} {n_v}·W_V[{_ix(i, kv, 'w')}]{bias}"
         lines.sum(text, once, saved=2, W_V=Mark("v", "values"), b_V="v.bias")
         _adapt(lines, a, "v", v)
     if a.kv_conv is not None:
-        convolve(lines, "k", _ix(kv, "a"), "k_conv", a.kv_conv, OF_KEYS, saved=2)
-        convolve(lines, "v", _ix(kv, "w"), "v_conv", a.kv_conv, OF_KEYS, saved=2)
+        _convolve_keys_and_values(lines, a, a.kv_conv)
     if a.v_norm is not None:
         norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v", saved=2)
     if a.clip is not None:
@@ -234,6 +249,16 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
         lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
     _position_and_norm(lines, a, rotation, "k", k, kv)
     _store(lines, a, pairs)
+
+
+def _convolve_keys_and_values(lines: Lines, a: Attention, c: KeyValueConvolution) -> None:
+    _, kv = head_indices(a)
+    terms = c.terms if c.scaled else 0
+    for name, channel, source in (("k", "a", _input(a, "k")[1]), ("v", "w", _input(a, "v")[1])):
+        if c.token_taps:
+            convolve_by_token(lines, name, source, kv, channel, f"{name}_conv", c.kernel, terms)
+        else:
+            convolve(lines, name, _ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
 
 
 def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
@@ -283,6 +308,8 @@ def _position_and_norm(
     norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
     if norm is not None and not norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
+    if a.qk_limit is not None:
+        limited(lines, whole, "a", a.qk_limit, "q_factor" if name == "q" else None, heads)
     if name == "k" and a.cca is not None:
         lines.pointwise(f"{whole} = f_K[{heads}]·{whole}", saved=2, f_K="k_factor")
     if a.clip is not None:
@@ -291,6 +318,17 @@ def _position_and_norm(
         rotation.turn(lines, whole, "a")
     if norm is not None and norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
+
+
+def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | None, heads: str) -> None:
+    """A vector of so many channels made no longer than the limit; with a key, times learned factors before."""
+    name = whole[: whole.index("[")]
+    if key is not None:
+        factor: dict[str, Any] = {f"f_{name}": key}
+        lines.pointwise(f"{whole} = f_{name}[{_ix(heads, channel)}]·{whole}", saved=2, **factor)
+    length = f"√{lines.scope[channel].size}·rms_{channel}({whole})"
+    shorter = f"{whole} = min(1, {number(limit)}/({length} + ε))·{whole}"
+    lines.pointwise(shorter, saved=2, constants={"ε": LENGTH_EPS})
 
 
 def _qk_norm(lines: Lines, norm: QKNorm, name: str, whole: str, heads: str) -> None:
@@ -326,7 +364,10 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
         z = f"{z} + b_D[{_ix('t', s, q)}]"
     if a.dynamic_mask is not None:
         z = f"{z} + b_Δ[{_ix('s', kv)}]"
-    if a.scores.sinks:
+    if a.scores.token_sinks:
+        lines.sum(f"sink_T[{_ix('t', q)}] = Σ_i n[t,i]·W_T[{_ix('i', q)}]", saved=2, W_T="token_sinks")
+        lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink_T[{_ix('t', q)}])", pairs, 2, flash=LOG_SUM_EXP)
+    elif a.scores.sinks:
         lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
         lines.pointwise(f"α[{here}] = softmax_{s}({z})", pairs, 2, flash=LOG_SUM_EXP)

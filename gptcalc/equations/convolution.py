@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.language import Index, Lines
@@ -16,10 +16,10 @@ OF_OUTPUT: ConvolutionLetters = ("ϑ", "ς")
 
 def convolve(
     lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
-    alone: bool = False, bias: bool = False,
+    alone: bool = False, bias: bool = False, terms: int = 0,
 ) -> None:  # fmt: skip
     """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`);
-    alone: the convolution in the symbol's place."""
+    alone: the convolution in the symbol's place; terms: where the sum is divided by the square root of so many."""
     token, before = letters
     y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
     weight, offset = f"W_C{name}", f"b_C{name}"
@@ -27,8 +27,36 @@ def convolve(
     added = f" + {offset}[{rest}]" if bias else ""
     text = f"{name}̂[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]{added}"
     lines.sum(text, component="" if alone else "other", **{weight: key, offset: f"{key}.bias"})  # type: ignore[arg-type]
+    _keep(lines, name, rest, kernel, before)
+    lines.pointwise(f"{y} = {name}̂[t,{rest}]" if alone else _added(y, f"{name}̂[t,{rest}]", terms), saved=saved)
+
+
+def _keep(lines: Lines, name: str, rest: str, kernel: int, before: str) -> None:
     lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel - 1} + {before},{rest}]", "convolution", Constant())
-    lines.pointwise(f"{y} = {name}̂[t,{rest}]" if alone else f"{y} = {y} + {name}̂[t,{rest}]", saved=saved)
+
+
+def _added(y: str, more: str, terms: int) -> str:
+    return f"{y} = ({y} + {more})/√{terms}" if terms else f"{y} = {y} + {more}"
+
+
+def convolve_by_token(
+    lines: Lines, name: str, source: str, heads: str, channel: str, key: str, kernel: int, terms: int
+) -> None:
+    """The same with taps that each token adds something to, one number a tap and head, made of its input. Of these
+    taps the first is the token's own, the last the farthest."""
+    token, before = OF_KEYS
+    i, rest = source[source.rindex(",") + 1 : -1], f"{heads},{channel}" if heads else channel
+    at = f"{heads},{token}" if heads else token
+    y, near, taps = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]", f"T_{name}[t,{token},{rest}]"
+    made, own = f"τ_{name}[t,{at}]", f"W_C{name}"
+    matrix: dict[str, Any] = {f"W_T{name}": f"{key}.taps"}
+    lines.sum(f"{made} = Σ_{i} {source}·W_T{name}[{i},{at}]", saved=2, component="other", **matrix)
+    kernels: dict[str, Any] = {own: key}
+    lines.pointwise(f"{taps} = {own}[{token},{rest}] + {made}", saved=2, component="other", **kernels)
+    lines.pointwise(f"{near} = {name}[t − {token},{rest}]")
+    lines.sum(f"{name}̂[t,{rest}] = Σ_{token} {near}·{taps}", component="other")
+    _keep(lines, name, rest, kernel, before)
+    lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)
 
 
 def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:

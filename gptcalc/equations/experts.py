@@ -185,7 +185,7 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     i = width
     keys = {"gate": "gate", "up": "up"}
     weigh = "" if m.weight_at == "input" else "π[t,e]·"
-    activation = Activation(m.activation, m.clamp, m.clamp_at)
+    activation = Activation(m.activation, m.clamp, m.clamp_at, m.softcaps)
     normed = m.expert_norm is not None
     feed_forward(lines, "f", source, activation, m.bias, keys, "e,", chosen, kept=not weigh or normed)
     if m.expert_norm is not None:
@@ -216,7 +216,7 @@ def _shared(lines: Lines, m: Experts, shared: SharedExperts) -> None:
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    activation = Activation(m.activation, m.shared_clamp, m.clamp_at)
+    activation = Activation(m.activation, m.shared_clamp, m.clamp_at, m.softcaps)
     kept = m.sink is None
     feed_forward(lines, "φ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
     if m.sink is not None:

@@ -14,7 +14,7 @@ def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Ind
     ℓ: its labels."""
     letters = {"ϱ": width}
     if head.rows is not None:
-        letters["u"] = symbols.index("v_draft", head.rows, "vocabulary", shard="vocab")
+        letters["u"] = symbols.index("v_out", head.rows, "vocabulary", shard="vocab")
     pooler = head.pooler
     if pooler is not None and pooler.dense is not None:
         own = pooler.dense.d

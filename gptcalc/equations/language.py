@@ -270,6 +270,9 @@ LOG_SUM_EXP = 4
 #: the residual stream: one, or several side by side
 STREAM = frozenset({"x", "X"})
 
+#: what the stream has been, which every later layer reads as well
+ASIDE = frozenset({"Z"})
+
 
 class Line(Struct, frozen=True, eq=False, kw_only=True):
     """One equation of the forward pass."""

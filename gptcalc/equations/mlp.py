@@ -10,6 +10,7 @@ from gptcalc.architecture import (
     ACTIVATIONS,
     ClampAt,
     Mlp,
+    Softcaps,
 )
 from gptcalc.equations.conditions import Condition
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
@@ -33,6 +34,7 @@ class Activation(Struct, frozen=True):
     name: str
     limit: float | None = None
     at: ClampAt = "input"
+    caps: Softcaps | None = None
 
     @property
     def gated(self) -> bool:
@@ -50,6 +52,9 @@ class Activation(Struct, frozen=True):
             return f"{{softplus(α_p[])·{up}² if {up} > 0; {below} otherwise}} + 0.5·{up}"
         if function == "silu_oai":
             return f"{gate}·σ(1.702·{gate})·({up} + 1)"
+        if self.caps is not None:
+            g, u = number(self.caps.gate), number(self.caps.up)
+            return f"{g}·tanh({gate}/{g})·σ({gate})·{u}·tanh({up}/{u})"
         source = gate if self.gated else up
         active = f"relu({source})²" if function == "relu2" else f"{function}({source})"
         if not self.gated:
@@ -82,9 +87,10 @@ def mlp(lines: Lines, m: Mlp) -> None:
     keys = {"gate": "gate", "up": "up"}
     if m.adapter is not None:
         narrowed(lines, "M", "n[t,i]", "adapter")
+    activation = Activation(m.activation, m.clamp, m.clamp_at, m.softcaps)
     feed_forward(
-        lines, "f", "n[t,i]", Activation(m.activation, m.clamp, m.clamp_at), m.bias, keys, sparsity=m.sparsity,
-        gate_scale=m.gate_scale, adapted=m.adapter is not None,
+        lines, "f", "n[t,i]", activation, m.bias, keys, sparsity=m.sparsity, gate_scale=m.gate_scale,
+        adapted=m.adapter is not None,
     )  # fmt: skip
     if norm is not None:
         norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)

@@ -11,6 +11,7 @@ from gptcalc.architecture import (
     AltUp,
     Architecture,
     Attention,
+    AttentionResiduals,
     Block,
     Encoder,
     LatentAttention,
@@ -26,7 +27,7 @@ from gptcalc.architecture import (
     sublayers,
 )
 from gptcalc.conventions import CacheForm, Chunks, Form
-from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative
+from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import norm_line
@@ -208,14 +209,20 @@ class _Model:
     def output(self) -> list[Line]:
         own = self.model.head
         lines = self.lines("", "output", head.scope(own, self.d, self.width(), self.symbols))
+        source = "x[t,i]"
+        if self.model.attention_residuals is not None:
+            mixed = self.lines("sums", "other", residuals.scope(self.model.sums))
+            residuals.mixture(mixed, self.model.attention_residuals, "", wanted=True)
+            lines.lines += mixed.lines
+            source = "x_Z[t,i]"
         if self.model.altup is not None:
             streams = self.streams(self.model.altup)
             altup.merge(streams)
             lines.lines += streams.lines
         if own.norm is not None:
-            norm_line(lines.under("norm"), own.norm, "n[t,i]", "x[t,i]", "i", "final_norm", saved=2)
+            norm_line(lines.under("norm"), own.norm, "n[t,i]", source, "i", "final_norm", saved=2)
         else:
-            lines.pointwise("n[t,i] = x[t,i]")
+            lines.pointwise(f"n[t,i] = {source}")
         if own.pooler is not None:
             head.pooled(lines, own.pooler)
         if self.beside is not None:
@@ -327,7 +334,7 @@ class _Parts:
     def part(self, part: Part, given: bool) -> None:
         given = given or part.norm is not None
         if len(part.units) == 1 and isinstance(part.units[0], Sublayer):
-            self.sublayer(part.units[0], "x", given)
+            self.sublayer(part.units[0], "x", given, part)
             return
         shared = self.model.lines(self.prefixes.next("parallel"), "norm")
         if part.norm is not None:
@@ -369,7 +376,8 @@ class _Parts:
             behind.pointwise(f"{name}[t,i] = {name}_P[t,i]")
         self.out.extend(behind.lines)
 
-    def sublayer(self, mixer: Mixer, target: str, given: bool) -> None:
+    def sublayer(self, mixer: Mixer, target: str, given: bool, part: Part | None = None) -> None:
+        """`part`: the one that has this sublayer alone."""
         scope = kinds.scope(mixer, self.model.of)
         residual = mixer.residual
         if residual.low_rank is not None:
@@ -382,8 +390,21 @@ class _Parts:
             scope["ϋ"] = self.model.d
         prefix = replace(self.prefixes.next(stem(mixer)), shared=mixer.section if mixer.tied else "")
         lines = self.model.lines(prefix, kinds.component(mixer), scope)
+        begins = None
+        spec = self.model.model.attention_residuals
+        if spec is not None and part is not None:
+            if part.sums:
+                self.mix(lines, mixer, part, spec)
+            begins = max(part.sums - 1, 0) if part.begins else None
         enter(lines, mixer, given, self.source)
         self.source = NEXT if mixer.goal != "stream" else "x[t,i]"
         kinds.write(lines, mixer, self.model.of, self.token)
-        leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals)
+        leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals, begins)
         self.out.extend(lines.lines)
+
+    def mix(self, lines: Lines, mixer: Mixer, part: Part, spec: AttentionResiduals) -> None:
+        """What a sublayer reads of all sums of the stream."""
+        several = isinstance(mixer, Attention) and mixer.own_inputs
+        lines.scope |= residuals.scope(part.sums, 3 if several else 1)
+        residuals.mixture(lines.under("other"), spec)
+        self.source = "x_Z[t,ψ,i]" if several else "x_Z[t,i]"

@@ -6,6 +6,7 @@ from gptcalc.architecture import Attention, LowRankResidual, ResidualFactors, Re
 from gptcalc.equations.convolution import OF_OUTPUT, convolve
 from gptcalc.equations.language import Lines, Mark, number, signed
 from gptcalc.equations.norms import norm_line
+from gptcalc.equations.residuals import set_aside
 
 #: what a sublayer reads in place of the stream where the one before it sent its output past the stream
 NEXT = "x_N[t,i]"
@@ -27,6 +28,11 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]")
             return
         lines.pointwise(f"x_C[t,ϊ] = {{{stream} if ϊ < {d}; x_0[t,ϊ − {d}] otherwise}}", saved=2)
         norm_line(lines.under("norm"), sublayer.norm, "n_C[t,ϊ]", "x_C[t,ϊ]", "ϊ", "norm", saved=2)
+    elif isinstance(sublayer, Attention) and sublayer.own_inputs:
+        assert sublayer.norm is not None
+        for number_, name in enumerate(("", "_K", "_V")):
+            own, key = source.replace("ψ", str(number_)), f"{name[1:].lower()}_input_norm" if name else "norm"
+            norm_line(lines.under("norm"), sublayer.norm, f"n{name}[t,i]", own, "i", key, name=name, saved=2)
     elif sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", source, "i", "norm", saved=2)
         if sublayer.norm_gate is not None:
@@ -43,10 +49,14 @@ def _gate(lines: Lines) -> None:
     lines.pointwise("n[t,i] = σ(G_N[t,i])·n[t,i]", saved=2)
 
 
-def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False) -> None:
+def leave(
+    lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False,
+    begins: int | None = None,
+) -> None:  # fmt: skip
     """x: the residual stream after the sublayer's output y, normed where the norm stands behind.
 
     In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
+    begins: the stream is set aside, behind so many sums, and begins anew.
     """
     norm, at = sublayer.norm_behind, sublayer.norm_at
     if sublayer.projected:
@@ -54,7 +64,9 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
         lines.sum("y[t,i] = Σ_ϋ y_J[t,ϋ]·W_J[ϋ,i]", component="other", W_J=Mark("projection", own=True))
     if sublayer.residual.conv is not None:
         lines.pointwise("y′[t,i] = y[t,i]", saved=2)
-        convolve(lines, "y", "i", "conv", sublayer.residual.conv, OF_OUTPUT)
+        kernel = sublayer.residual.conv
+        terms = kernel + 1 if sublayer.residual.conv_scaled else 0
+        convolve(lines, "y", "i", "conv", kernel, OF_OUTPUT, terms=terms)
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at in ("output", "sandwich"):
@@ -71,6 +83,10 @@ def leave(lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", av
         _multiplied(lines.under("other"), residual.factors, at, sublayer.stream_scale, scale)
         return
     y = f"{scale}y[t,i]"
+    if begins is not None:
+        set_aside(lines.under("other"), begins)
+        lines.pointwise(f"x[t,i] = {y}", saved=2)
+        return
     if target == "x" and averaged and residual.low_rank is None:
         lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"

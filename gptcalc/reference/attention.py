@@ -9,9 +9,18 @@ import math
 
 import numpy as np
 
-from gptcalc.architecture import Attention, BlockIndexer, OutNorm, OutputGate, QKNorm, RelativeBias
+from gptcalc.architecture import (
+    LENGTH_EPS,
+    Attention,
+    BlockIndexer,
+    KeyValueConvolution,
+    OutNorm,
+    OutputGate,
+    QKNorm,
+    RelativeBias,
+)
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
-from gptcalc.reference.convolution import convolved
+from gptcalc.reference.convolution import convolved, convolved_by_token
 from gptcalc.reference.convolved import delayed_values, mixed_heads
 from gptcalc.reference.differential import difference, dynamically_masked
 from gptcalc.reference.experts import route_softmax_of_top, top
@@ -24,13 +33,17 @@ from gptcalc.reference.tally import Array
 
 
 def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
-    """Each token's mixture of the values it may see: x (B, T, d) -> (B, T, d)."""
+    """Each token's mixture of the values it may see: x (B, T, d) -> (B, T, d).
+
+    Where queries, keys and values have an input each, x is (B, T, 3, d)."""
+    of_keys, of_values = (x, x) if not a.own_inputs else (x[:, :, 1], x[:, :, 2])
+    x = x[:, :, 0] if a.own_inputs else x
     d = x.shape[-1] // 2 if a.with_embedding else x.shape[-1]
     if a.experts is not None:
         return attention_experts(a, x, w, step)
     if a.cca is None:
         q = _queries(a, x, w, step)  # (B, T, n_heads, h)
-        k, v = keys_and_values(a, x, w, step)  # (B, g, S, h), (B, g, S, c)
+        k, v = keys_and_values(a, of_keys, of_values, w, step)  # (B, g, S, h), (B, g, S, c)
     else:
         q, new_k = mixed_heads(a, a.cca, x, w, step)
         values = delayed_values(a, x, w, step).swapaxes(1, 2)
@@ -41,7 +54,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         k, v, allowed = dynamically_masked(a.dynamic_mask, k, v, w.at("mask"), step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
-    o = attend(a, q, k, v, w, step, allowed)  # (B, T, n_heads, c)
+    o = attend(a, q, k, v, w, step, allowed, token_sinks(a, x, w, step))  # (B, T, n_heads, c)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:
@@ -78,16 +91,16 @@ def _out_normed(norm: OutNorm, o: Array, w: Weights) -> Array:
     return normed(o.reshape(*o.shape[:2], o.shape[2] * o.shape[3]), norm, w).reshape(*o.shape)
 
 
-def keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+def keys_and_values(a: Attention, x: Array, of_values: Array, w: Weights, step: Step) -> tuple[Array, Array]:
     """Keys (B, g, S, h) and values (B, g, S, c) of all positions that a new token may see, newest last."""
     if a.source:
         return _of_the_source(a, w, step)
     if not a.causal:
-        return new_keys_and_values(a, x, w, step)
+        return new_keys_and_values(a, x, of_values, w, step)
     if a.kv is not None:
         held = step.shared[a.kv.from_]
     else:
-        return _with_past(a, *new_keys_and_values(a, x, w, step), step, w)
+        return _with_past(a, *new_keys_and_values(a, x, of_values, w, step), step, w)
     return _seen(a, held, step, w)
 
 
@@ -114,23 +127,25 @@ def _of_the_source(a: Attention, w: Weights, step: Step) -> tuple[Array, Array]:
     """Keys (B, g, N, h) and values (B, g, N, c) of the encoder's output: made once, then kept."""
     key = step.place.rstrip(".")
     if step.source is not None:
-        k, v = new_keys_and_values(a, step.source, w, step)
+        k, v = new_keys_and_values(a, step.source, step.source, w, step)
         step.cache.put(key, "k", k)
         step.cache.put(key, "v", v)
         return k, v
     return step.cache.held(key, "k"), step.cache.held(key, "v")
 
 
-def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
-    """Keys (B, g, T, h) and values (B, g, T, c) of the new tokens."""
+def new_keys_and_values(a: Attention, x: Array, of_values: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Keys (B, g, T, h) and values (B, g, T, c) of the new tokens, from what each is made of (B, T, d)."""
     heads = (*x.shape[:2], a.n_kv_heads)
     k = _projected(a, x, w, step, "k", a.n_kv_heads * a.d_head, "k" in a.bias)
     # where one projection serves both, V is the raw one; K is normed and rotated below
-    v = k if a.k_eq_v else _projected(a, x, w, step, "v", a.n_kv_heads * a.d_v, "v" in a.bias)
+    v = k if a.k_eq_v else _projected(a, of_values, w, step, "v", a.n_kv_heads * a.d_v, "v" in a.bias)
     if a.kv_conv is not None:
-        k, v = convolved(k, "k_conv", a.kv_conv, w, step), convolved(v, "v_conv", a.kv_conv, w, step)
+        k = _convolved(a, a.kv_conv, k, x, "k_conv", w, step)
+        v = _convolved(a, a.kv_conv, v, of_values, "v_conv", w, step)
     k, v = k.reshape(*heads, a.d_head), v.reshape(*heads, a.d_v)
     late = a.qk_norm is not None and a.qk_norm.at_read
+    k = k if a.qk_limit is None else shortened(k, a.qk_limit)
     k = _normed_and_rotated(a, k, None if late else a.qk_norm, w.at("k_norm"), step)
     if a.v_norm is not None:
         v = normed(v, a.v_norm, w.at("v_norm"))
@@ -138,6 +153,28 @@ def new_keys_and_values(a: Attention, x: Array, w: Weights, step: Step) -> tuple
     if a.value_scale != 1.0:
         v = v * a.value_scale
     return k.swapaxes(1, 2), v.swapaxes(1, 2)
+
+
+def _convolved(a: Attention, c: KeyValueConvolution, y: Array, read: Array, name: str, w: Weights, step: Step) -> Array:
+    """Keys or values (B, T, g · h) with their convolution."""
+    if c.token_taps:
+        return convolved_by_token(y, read, a.n_kv_heads, name, c, w, step)
+    return convolved(y, name, c.kernel, w, step, c.scaled)
+
+
+def shortened(x: Array, limit: float) -> Array:
+    """Vectors along the last axis, none longer than the limit."""
+    length = np.sqrt(np.square(x).sum(axis=-1, keepdims=True))
+    y: Array = x * np.minimum(limit / (length + LENGTH_EPS), 1.0)
+    return y
+
+
+def token_sinks(a: Attention, x: Array, w: Weights, step: Step) -> Array | None:
+    """Logits that each token's input has for its sinks, (B, g, r, T, 1); None where sinks are not of the token."""
+    if not a.scores.token_sinks:
+        return None
+    made = step.linear(x, w, "token_sinks", a.n_heads).swapaxes(1, 2)
+    return made.reshape(x.shape[0], a.n_kv_heads, a.n_heads // a.n_kv_heads, x.shape[1], 1)
 
 
 def _factored_keys(a: Attention, k: Array, w: Weights, step: Step) -> Array:
@@ -150,6 +187,8 @@ def _factored_keys(a: Attention, k: Array, w: Weights, step: Step) -> Array:
 
 def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
     """Queries normed, rotated and scaled: (B, T, n_heads, h)."""
+    if a.qk_limit is not None:
+        q = shortened(q * w("q_factor", a.n_heads, a.d_head), a.qk_limit)
     q = _normed_and_rotated(a, q, a.qk_norm, w.at("q_norm"), step)
     if a.scores.temperature is not None:
         q = q * step.temperature(a.scores.temperature)
@@ -182,11 +221,14 @@ def _clipped(a: Attention, x: Array) -> Array:
     return x if a.clip is None else np.minimum(np.maximum(x, -a.clip), a.clip)
 
 
-def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, allowed: Array | None = None) -> Array:
+def attend(
+    a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, allowed: Array | None = None,
+    sinks: Array | None = None,
+) -> Array:  # fmt: skip
     """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c).
 
     allowed: what is added to the scores of every query and key, (B, g, 1 or r, T, S), −∞ where a key is not seen; where
-    it is not given, keys are seen by position alone.
+    it is not given, keys are seen by position alone. sinks: what tokens have for them, (B, g, r, T, 1).
     """
     batch, new, n_heads, _ = q.shape
     g, keys = k.shape[1:3]
@@ -199,7 +241,8 @@ def attend(a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, a
     mask = mask_of(a, keys, step) if allowed is None else allowed
     if mask is not None:
         s += mask
-    sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1) if a.scores.sinks else None
+    if a.scores.sinks:
+        sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1)
     p = softmax(s, sinks)
     if step.attention is not None:
         step.attention.append(p.reshape(batch, n_heads, new, keys))
@@ -235,6 +278,8 @@ def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weight
     """The learned bias of each query for each key by their distance, −∞ where it sees none: (B, g, r, T, S)."""
     width, extent = relative.d, relative.extent
     states = step.linear(x, w, "states", a.n_heads * width).reshape(*x.shape[:2], a.n_heads, width)
+    if relative.limit is not None:
+        states = shortened(states * w("factor", a.n_heads, width), relative.limit)
     if a.scores.temperature is not None:
         states = states * step.temperature(a.scores.temperature)
     by_distance = step.dot(states, w("profiles", width, extent)).swapaxes(1, 2)  # (B, n_heads, T, extent)
@@ -315,7 +360,7 @@ def attention_experts(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     q_matrix = w.chosen("q", index, n, d, a.n_heads * a.d_head)  # (B, T, k, d, n_heads · h)
     q = step.dot(x[:, :, None, None, :], q_matrix).reshape(batch, new, top_k, a.n_kv_heads, -1, a.d_head)
     q = q.transpose(0, 1, 3, 2, 4, 5).reshape(batch, new, top_k * a.n_heads, a.d_head)  # heads by (g, expert, r)
-    k, v = keys_and_values(a, x, w, step)
+    k, v = keys_and_values(a, x, x, w, step)
     o = attend(a, _prepared(a, q, w, step), k, v, w, step)  # (B, T, g · k · r, c)
     o = o.reshape(batch, new, a.n_kv_heads, top_k, -1, a.d_v).transpose(0, 1, 3, 2, 4, 5)
     o = o.reshape(batch, new, top_k, 1, a.n_heads * a.d_v)

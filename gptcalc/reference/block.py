@@ -9,6 +9,7 @@ import numpy as np
 
 from gptcalc.architecture import (
     Attention,
+    AttentionResiduals,
     Block,
     ChannelMixing,
     CompressedAttention,
@@ -21,6 +22,7 @@ from gptcalc.architecture import (
     MatrixLSTM,
     Mixer,
     Mlp,
+    Norm,
     Part,
     Prefixes,
     ShortConvolution,
@@ -41,20 +43,27 @@ from gptcalc.reference.mamba import mamba, mamba2
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
 from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
+from gptcalc.reference.residuals import mixture
 from gptcalc.reference.rwkv import channel_mixing, time_mixing
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.sublayer import low_rank, mixed, multiplied
 from gptcalc.reference.tally import Array
 
+#: of attention whose queries, keys and values have an input each
+INPUTS = 3
+
 
 class BlockRun:
     """One block on one step; hands out its sublayers' prefixes (attn, mlp, attn2, …) in order of execution."""
 
-    def __init__(self, w: Weights, step: Step, streams: Streams | None = None) -> None:
+    def __init__(
+        self, w: Weights, step: Step, streams: Streams | None = None, residuals: AttentionResiduals | None = None
+    ) -> None:
         self.w = w
         self.step = step
         self.streams = streams
+        self.residuals = residuals
         self.prefixes = Prefixes()
         self.given: Array | None = None  # what the next sublayer reads in place of the stream
 
@@ -86,7 +95,7 @@ class BlockRun:
         if part.norm is not None:
             read = normed(read, part.norm, w.at("norm"))
         if len(part.units) == 1 and not isinstance(part.units[0], Block):
-            return self.sublayer(part.units[0], x, read)
+            return self.sublayer(part.units[0], x, read, part)
         sum_of_units: Array | None = None
         for unit in part.units:
             if isinstance(unit, Block):
@@ -104,13 +113,18 @@ class BlockRun:
         self.step.tally.added(f"{self.w.prefix}residual", x, sum_of_units)
         return self.step.joined(x, sum_of_units)
 
-    def sublayer(self, mixer: Mixer, x: Array, read: Array) -> Array:
+    def sublayer(self, mixer: Mixer, x: Array, read: Array, part: Part) -> Array:
         """The stream after a sublayer with a residual of its own."""
+        if self.residuals is not None and part.sums:
+            read = self.mixture(self.residuals, mixer, x)
         read, self.given = read if self.given is None else self.given, None
         y, w = self.branch(mixer, x, read)
         if mixer.goal != "stream":
             self.given = y if mixer.goal == "next" else x + y
             return x
+        if self.residuals is not None and part.begins:
+            self.step.sums_aside.append(x)
+            return y
         self.step.tally.added(f"{self.step.place}residual", x, y)
         if mixer.residual.gate is not None:
             return mixed(mixer.residual.gate, x, y, w)
@@ -125,13 +139,19 @@ class BlockRun:
             x = self.step.joined(stream, y)
         return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
 
+    def mixture(self, residuals: AttentionResiduals, mixer: Mixer, x: Array) -> Array:
+        """What the next sublayer reads of all sums; (B, T, d), or (B, T, 3, d) where attention has three inputs."""
+        several = isinstance(mixer, Attention) and mixer.own_inputs
+        own = self.w.at(str(self.prefixes.coming(stem(mixer))))
+        return mixture(residuals, x, self.weights_of(mixer, own).at("sums"), self.step, INPUTS if several else 1)
+
     def branch(self, mixer: Mixer, x: Array, read: Array) -> tuple[Array, Weights]:
         """What a sublayer adds to the stream x, given what it reads, and its weights."""
         y, w = self.mix(mixer, read, x)
         if mixer.projected:
             y = self.step.linear(y, self.step.own(), "projection", y.shape[-1])
         if mixer.residual.conv is not None:
-            y = convolved(y, "conv", mixer.residual.conv, w, self.step)
+            y = convolved(y, "conv", mixer.residual.conv, w, self.step, mixer.residual.conv_scaled)
         if mixer.norm_behind is not None and mixer.norm_at != "post":
             y = normed(y, mixer.norm_behind, w.at("post_norm"))
         return y if mixer.residual.scale == 1.0 else y * mixer.residual.scale, w
@@ -173,7 +193,11 @@ class BlockRun:
         """The weights of the next sublayer, whose name the step takes note of."""
         w = self.named(stem(mixer))
         self.step.place = w.prefix
-        return self.step.weights.at("shared").at(mixer.section) if mixer.tied else w
+        return self.weights_of(mixer, w)
+
+    def weights_of(self, mixer: Mixer, own: Weights) -> Weights:
+        """Those under the sublayer's own name, or what layers share."""
+        return self.step.weights.at("shared").at(mixer.section) if mixer.tied else own
 
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
         if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
@@ -187,8 +211,18 @@ class BlockRun:
                 ]
                 return np.concatenate(both, axis=-1)
             read = np.concatenate([read, self.step.embedded], axis=-1)
+        if isinstance(mixer, Attention) and mixer.own_inputs:
+            return self.own_inputs(mixer.norm, read, w)
         n = normed(read, mixer.norm, w.at("norm"))
         if mixer.norm_gate is None:
             return n
         inner = activate("silu", self.step.linear(n, w, "norm.gate_a", mixer.norm_gate.rank))
         return n * sigmoid(self.step.linear(inner, w, "norm.gate_b", n.shape[-1]))
+
+    @staticmethod
+    def own_inputs(norm: Norm, read: Array, w: Weights) -> Array:
+        """The inputs of queries, keys and values, each normed: of one (B, T, d) or of three (B, T, 3, d) as many."""
+        inputs = [read[:, :, n] if read.ndim == 4 else read for n in range(INPUTS)]
+        places = ("norm", "k_input_norm", "v_input_norm")
+        apart = [normed(x, norm, w.at(place))[:, :, None] for x, place in zip(inputs, places, strict=True)]
+        return np.concatenate(apart, axis=2)

@@ -202,7 +202,7 @@ def _mixture(m: Experts, x: Array, index: Array, weight: Array, w: Weights, step
 
     gate = project(each, "gate", e, m.d_ff) if ACTIVATIONS[m.activation].gated else None
     up = project(each, "up", e, m.d_ff)
-    y = project(combined(m.activation, gate, up, m.clamp, w, m.clamp_at), "down", m.d_ff, e)
+    y = project(combined(m.activation, gate, up, m.clamp, w, m.clamp_at, m.softcaps), "down", m.d_ff, e)
     y = y.reshape(*index.shape, e)  # (B, T, k, e)
     if m.expert_norm is not None:
         y = normed(y, m.expert_norm, w.at("expert_norm"))
@@ -226,6 +226,7 @@ def _shared(m: Experts, shared: SharedExperts, x: Array, shares: Array | None, w
         bias=bias,  # type: ignore[arg-type]
         clamp=m.shared_clamp,
         clamp_at=m.clamp_at,
+        softcaps=m.softcaps,
     )
     y = mlp(dense, x, w.at("shared"), step, shares)
     if shared.gate:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import ACTIVATIONS, ClampAt, Mlp
-from gptcalc.reference.activations import activate, sigmoid, sparsified, xielu
+from gptcalc.architecture import ACTIVATIONS, ClampAt, Mlp, Softcaps
+from gptcalc.reference.activations import activate, sigmoid, softcapped, sparsified, xielu
 from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -28,7 +28,7 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -
         up = up + step.linear(narrow, own, "up", m.d_ff)
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)
-    inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at)
+    inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at, m.softcaps)
     if m.mid_norm is not None:
         inner = normed(inner, m.mid_norm, w.at("mid_norm"))
     if weight is not None:  # one for each of several layers side by side
@@ -38,8 +38,9 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -
 
 
 def combined(
-    name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights, clamp_at: ClampAt = "input"
-) -> Array:
+    name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights, clamp_at: ClampAt = "input",
+    caps: Softcaps | None = None,
+) -> Array:  # fmt: skip
     """The nonlinearity of a feed-forward layer, from one projection or two, all of one shape."""
     if clamp is not None:
         gate = np.minimum(gate, clamp) if gate is not None and clamp_at == "input" else gate
@@ -49,6 +50,8 @@ def combined(
         return xielu(up, w("alpha_p", 1), w("alpha_n", 1))
     if gate is None:
         return activate(function, up)
+    if caps is not None:
+        return softcapped(gate, caps.gate) * sigmoid(gate) * softcapped(up, caps.up)
     if function == "silu_oai":
         return gate * sigmoid(gate * 1.702) * (up + 1.0)
     y = activate(function, gate)

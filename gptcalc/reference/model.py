@@ -40,6 +40,7 @@ from gptcalc.reference.embedding import (
 from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
+from gptcalc.reference.residuals import mixture
 from gptcalc.reference.source import stand_ins
 from gptcalc.reference.step import LatentForm, Scan, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
@@ -171,7 +172,7 @@ class Model:
         """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""
         a, altup, ple = self.architecture, self.architecture.altup, self.architecture.per_layer_embedding
         if altup is None:
-            read = x = BlockRun(w, step, a.streams).block(block, x)
+            read = x = BlockRun(w, step, a.streams, a.attention_residuals).block(block, x)
         else:
             v = w.at("altup")
             guess = predicted(altup, x, v, step)
@@ -263,6 +264,8 @@ class Model:
         """The normed stream that the head reads: (B, T, d)."""
         norm = self.architecture.head.norm
         x = self._joined(x, self.weights, step)
+        if self.architecture.attention_residuals is not None:
+            x = mixture(self.architecture.attention_residuals, x, self.weights.at("sums"), step)
         return x if norm is None else normed(x, norm, self.weights.at("final_norm"))
 
     def _logits(self, x: Array, step: Step) -> Array:

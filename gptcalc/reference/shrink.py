@@ -29,10 +29,12 @@ from gptcalc.architecture import (
     Rope,
     Small,
     Strict,
+    apart,
     is_partial,
     numbers,
     pairs_turned,
     rotated,
+    set_aside,
 )
 
 Part = TypeVar("Part", bound=Strict)
@@ -48,13 +50,17 @@ def shrink(architecture: Architecture) -> Architecture:
     if small.learned_frequencies:
         turned = pairs_turned(block for block, _ in small.groups())
         small = replace(small, learned_frequencies=max(turned))
+    if small.attention_residuals is not None:
+        small = replace(small, layers=set_aside(small.layers, small.attention_residuals))
     return small
 
 
 def _once(stack: Stack) -> Stack:
-    """The stack with one layer of each kind."""
-    layers = tuple(Repeat(count=1, body=(block,)) for block, _ in stack.groups())
-    return replace(stack, n_layers=len(layers), layers=layers)
+    """The stack with one layer of each kind; two where layers differ by the sums that they mix."""
+    blocks = tuple(dict.fromkeys(apart(block) for block, _ in stack.groups()))
+    mixing = isinstance(stack, Architecture) and stack.attention_residuals is not None
+    times = 2 if mixing and 2 * len(blocks) <= stack.n_layers else 1
+    return replace(stack, n_layers=times * len(blocks), layers=(Repeat(count=times, body=blocks),))
 
 
 class _Sizes:

@@ -55,6 +55,7 @@ class Step:
         self.layer, self.n_layers = 0, 1  # the number of the layer that runs, and of all
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
+        self.sums_aside: list[Array] = []  # with attention residuals: what the stream was, (B, T, d) each
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.router: Array | None = None  # what the last router of several layers began with
         self.embedded: Array | None = None  # what the tokens entered as, (B, T, d)

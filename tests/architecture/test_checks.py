@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gptcalc.architecture import Attention, Experts, Mixer, Norm, SharedExperts, Sigmoid, sublayers
+from gptcalc.architecture import (
+    Attention,
+    Experts,
+    KeyValueConvolution,
+    Mixer,
+    Norm,
+    QKNorm,
+    Scores,
+    SharedExperts,
+    Sigmoid,
+    sublayers,
+)
 from gptcalc.document import build
 from gptcalc.errors import InputError
 
@@ -32,7 +43,10 @@ def first(document: dict[str, Any]) -> Mixer:
         ({"n_heads": 3}, "attn: n_heads = 3 is not a multiple of n_kv_heads = 2"),
         ({"window": 4, "chunk": 4}, "attn: window and chunk exclude each other"),
         ({"k_eq_v": True, "d_v": 6}, "attn.k_eq_v: d_v = 6 differs from d_head = 8"),
-        ({"kv_conv": 65}, "Attention.kv_conv: expected >= 2 and <= 64"),
+        ({"qk_limit": 0}, "Attention.qk_limit: expected > 0"),
+        ({"qk_limit": 2.0, "qk_norm": QKNorm()}, "attn.qk_limit: not defined with qk_norm"),
+        ({"own_inputs": True, "norm": None}, "attn.own_inputs: needs a norm in front"),
+        ({"scores": Scores(sinks=True, token_sinks=True)}, "attn.token_sinks: a head has one sink, of its own or of"),
     ],
 )
 def test_python_is_refused_what_a_document_is(changes: dict[str, Any], problem: str) -> None:
@@ -41,6 +55,36 @@ def test_python_is_refused_what_a_document_is(changes: dict[str, Any], problem: 
         attention(**changes)
     with pytest.raises(InputError):
         replace(attention(), **changes)
+
+
+def test_python_is_refused_a_group_that_a_document_is() -> None:
+    with pytest.raises(InputError, match=re.escape("KeyValueConvolution.kernel: expected >= 2 and <= 64")):
+        KeyValueConvolution(kernel=65)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"layers": "n*attn|mlp"}, "attention_residuals: 'attn|mlp' has parallel sublayers"),
+        ({"mtp": 1}, "attention_residuals: not defined together with mtp"),
+        ({"norm_at": "post"}, "attention_residuals: attn has a residual of another form"),
+        ({"n_layers": 2000}, "attention_residuals: n_layers = 2000; at most 1,024 layers are read"),
+    ],
+)
+def test_what_does_not_go_with_attention_residuals(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError, match=re.escape(problem)):
+        build({**SMALL, "attention_residuals": {"every": 2}, **changes})
+
+
+def test_layers_know_how_many_sums_they_mix() -> None:
+    """Every second layer sets the stream aside: the embedding first, then 2 layers' sum; each later sublayer mixes
+    these and the stream."""
+    model = build({**SMALL, "n_layers": 4, "attention_residuals": {"every": 2}})
+    found = [(part.sums, part.begins) for block in model.blocks() for part in block.parts]
+    assert found == [
+        (0, True), (2, False), (2, False), (2, False), (2, True), (3, False), (3, False), (3, False),
+    ]  # fmt: skip
+    assert model.sums == 3
 
 
 @pytest.mark.parametrize("layers", ["n*attn+mlp", "n*attn|mlp"])

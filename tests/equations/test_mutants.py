@@ -70,6 +70,21 @@ FIGURES: dict[str, tuple[str, int]] = {
         + 2 * 63 * 16 * (55 * 512 + 11 * 1024)
         + 2 * 2 * 64 * 128 * (55 * 512 + 11 * 1025),
     ),
+    "inkling-2-small total": ("inkling-2-small", 593_718_497_280),
+    # 48 layers of 8 heads; the last 3 keys, values and outputs of both sublayers before their convolutions
+    "inkling-2-small cache at 1024": ("inkling-2-small", 2 * 48 * (2 * 8 * 128 * 1024 + 3 * (2 * 1024 + 2 * 4608))),
+    # every active matrix once, without the embedding, norms (2 a layer, 2 more for three inputs, and 2), factors of
+    # queries and distances, biases; the profiles for each of 48 heads; in layers that see all 3·2·1024 products of
+    # taps that are made, not learned; scores and values; what is mixed: in layer l of 6·b + r, b + 1 sums at the
+    # first sublayer if r = 0, else b + 2, of queries, keys and values apart if r = 5; b + 2 at the second; 9 at the end
+    "inkling-2-small decode at 1025": (
+        "inkling-2-small",
+        2 * (18_880_745_472 - 201_024 * 4608 - (2 * 48 + 2 * 8 + 2) * 4608 - 48 * 48 * (128 + 16) - 48 * 384
+             - (40 + 8 * 3 - 1 + 48 + 1) * 4608)
+        + 2 * 47 * 48 * 16 * 1024
+        + 2 * 2 * 48 * 128 * (40 * 1024 + 8 * 1025)
+        + 2 * 2 * 4608 * (sum(4 * (b + 2) + 3 * (b + 2) + 6 * (b + 2) + (b + 1) for b in range(8)) - 1 + 9),
+    ),
     "zaya1-8b total": ("zaya1-8b", 8_840_489_464),
     # keys and values; of the 8 + 2 heads the last channels before both convolutions, of half the values the last
     "zaya1-8b cache at 1024": ("zaya1-8b", 2 * 40 * (1024 * 2 * 256 + 2 * 1280 + 128)),
@@ -384,6 +399,64 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         'm.n_experts + m.sink.n, "choices")',
         'm.n_experts, "choices")',
         "inkling-975b-a41b total",
+    ),
+    (
+        "queries of sums for one input alone",
+        "equations.model",
+        "residuals.scope(part.sums, 3 if several else 1)",
+        "residuals.scope(part.sums, 2 if several else 1)",
+        "inkling-2-small total",
+    ),
+    (
+        "one norm for three inputs",
+        "equations.sublayer",
+        '"n{name}[t,i]", own, "i", key,',
+        '"n{name}[t,i]", own, "i", "norm",',
+        "inkling-2-small total",
+    ),
+    (
+        "sums compared for nothing",
+        "equations.residuals",
+        'lines.sum(f"{product}',
+        'lines.pointwise(f"{product}',
+        "inkling-2-small decode at 1025",
+    ),
+    (
+        "sums mixed for nothing",
+        "equations.residuals",
+        'lines.sum(f"x_Z',
+        'lines.pointwise(f"x_Z',
+        "inkling-2-small decode at 1025",
+    ),
+    (
+        "as many sums in every layer",
+        "equations.residuals",
+        "Symbols.derived(str(sums), sums",
+        "Symbols.derived(str(2), 2",
+        "inkling-2-small decode at 1025",
+    ),
+    (
+        "taps of the token for nothing",
+        "equations.convolution",
+        'lines.sum(f"{made} = ',
+        'lines.pointwise(f"{made} = ',
+        "inkling-2-small decode at 1025",
+    ),
+    (
+        "no state of convolutions with taps of the token",
+        "equations.convolution",
+        '_keep(lines, name, rest, kernel, before)\n    lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)',
+        'lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)',
+        "inkling-2-small cache at 1024",
+    ),
+    ("sinks of the token left out", "equations.attention", ', W_T="token_sinks"', "", "inkling-2-small total"),
+    ("factors of queries left out", "equations.attention", "if key is not None:", "if False:", "inkling-2-small total"),
+    (
+        "logits for all rows of the table",
+        "equations.head",
+        "if head.rows is not None",
+        "if False",
+        "inkling-2-small total",
     ),
     ("one index head", "equations.attention", "W_IQ[{_ix('i', kv, 'ι')}]", "W_IQ[i,ι]", "minimax-m3 total"),
     ("LayerNorm without bias", "equations.norms", "if norm.bias:", "if False:", "gpt2 total"),

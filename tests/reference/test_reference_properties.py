@@ -19,6 +19,7 @@ from gptcalc.architecture import (
 )
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from gptcalc.reference.attention import shortened
 from gptcalc.reference.mlp import combined
 from gptcalc.reference.model import Model
 from gptcalc.reference.norms import normed
@@ -280,6 +281,12 @@ def test_a_clamp_after_the_gate() -> None:
     w = Model(architecture("sinks")).weights
     expected = [2.0 * -2.0, -5 / (1 + np.exp(5.0))]  # silu(5) = 4.97 is cut to 2, silu(−5) = −0.03 is not
     assert far(combined("swiglu", gate, up, 2.0, w, "output"), np.array(expected)) < 1e-12
+
+
+def test_a_vector_is_no_longer_than_its_limit() -> None:
+    """3-4-5: half of what is twice as long as it may be, and all of what is shorter."""
+    found = shortened(np.array([[3.0, 4.0], [0.3, 0.4]]), 2.5)
+    np.testing.assert_allclose(found, [[1.5, 2.0], [0.3, 0.4]], atol=1e-5)
 
 
 def test_a_gated_residual_keeps_the_size() -> None:

@@ -2,8 +2,8 @@
 
 Every left side of the equations is held from the line that makes it to the last line that reads it; a pointwise line
 overwrites an operand that nobody reads again. Scores and attention weights are never held whole (flash attention), and
-what the cache keeps is not counted twice. Exact for the equations; an estimate of an engine, which fuses some lines and
-holds work space for others.
+what the cache keeps is not counted twice. Sums of the stream that are set aside are held to the end. Exact for the
+equations; an estimate of an engine, which fuses some lines and holds work space for others.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Line, Reference, Stage, Wanted
+from gptcalc.equations.language import ASIDE
 from gptcalc.equations.roles import LOOKED_BACK
 
 #: elements per new token, per token of the past, per wanted position, whatever the length, and per token of the source
@@ -95,6 +96,8 @@ def _lives(lines: list[Line], parallel: Layout) -> tuple[list[Size], list[list[_
         values.append(_Value(_size(line, left, over_past, parallel), at, at))
         now[left.name] = values[-1]
         born.append(values[-1].size)
+    for name in ASIDE & now.keys():
+        now[name].last = len(lines) - 1
     dying: list[list[_Value]] = [[] for _ in lines]
     for value in values:
         dying[value.last].append(value)

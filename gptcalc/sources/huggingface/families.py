@@ -51,7 +51,7 @@ FAMILIES = {
     "helium": "helium",
     "hunyuan": "hunyuan_v1_dense hunyuan_v1_moe hy_v3 hunyuan hunyuan_vl_text",
     "hunyuan4": "hy_v4",
-    "inkling": "inkling_text",
+    "inkling": "inkling_text inkling2_text",
     "internlm": "internlm internlm2 internlm3",
     "jamba": "jamba",
     "jetmoe": "jetmoe",

@@ -1,4 +1,5 @@
-"""Inkling: positions by a learned relative bias, short convolutions behind keys, values and every sublayer."""
+"""Inkling: positions by a learned relative bias, short convolutions behind keys, values and every sublayer. Inkling 2:
+residuals by attention over blocks of layers, heads of a limited length, taps of convolutions that each token makes."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Any
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, EXPERT_NAMES
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import first, listed, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, size
-from gptcalc.sources.huggingface.tensors import Held, bare, in_layers
+from gptcalc.sources.huggingface.pattern import every, first, listed, stack
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, optional, rmsnorm, size
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, Held, Names, bare, in_layers
 
 _kernel = size("conv_kernel_size", "sconv_kernel_size")
 
@@ -65,6 +66,9 @@ def no_modules(fields: Fields) -> None:
         fields.notes.append(f"{fields.within}num_mtp_layers: multi-token prediction of this type is left out")
 
 
+#: a model of further tokens that the class doesn't build
+MODULES = Hole(no_modules)
+
 INKLING = LLAMA.but(
     document={
         "d_ff": Hole(dense_width),
@@ -106,7 +110,7 @@ INKLING = LLAMA.but(
             "learned_route_scale": True,
             "out_conv": _kernel,
         },
-        "mtp": Hole(no_modules),
+        "mtp": MODULES,
     },
     defaults={"dense_mlp_idx": 0},
     only={"shared_expert_sink": True, "tie_word_embeddings": False},
@@ -138,6 +142,166 @@ INKLING = LLAMA.but(
     },
 )  # fmt: skip
 
+
+def _relative(extent: Hole) -> dict[str, Any]:
+    return {"d": size("d_rel"), "extent": extent, "limit": number("rel_l2_clip_threshold")}
+
+
+_window = size("sliding_window_size", "sliding_window")
+
+#: as published checkpoints store them
+RELEASED = "model.llm.layers.{l}."
+
+
+def _two(released: Names, ours: Names) -> Names:
+    """As checkpoints have them, or as the class in transformers calls them."""
+
+    def several(entry: Entry) -> tuple[str | Held, ...]:
+        return (entry,) if isinstance(entry, (str, Held)) else tuple(entry)
+
+    return {stem: (*several(entry), *several(ours[stem])) for stem, entry in released.items()}
+
+
+_both_experts = bare("mlp.experts.w13_weight", parts=EXPERTS_GATE_UP, groups="d_ff")
+
+INKLING2_NAMES: Names = {
+    "embedding.token": ("model.llm.embed", "model.embed_tokens"),
+    "embedding.norm": ("model.llm.embed_norm", "model.embed_tokens.embed_norm"),
+    "sums.query": (bare("model.llm.attn_res.output_query"), bare("model.final_input.query")),
+    "final_norm": ("model.llm.norm", "model.norm"),
+    "head": ("model.llm.unembed", "lm_head"),
+    "attn.sums.query": (
+        bare("model.llm.attn_res.attn_queries.{before}"), bare("model.layers.{l}.attention_input.query"),
+    ),
+    "moe.sums.query": (bare("model.llm.attn_res.mlp_queries.{l}"), bare("model.layers.{l}.mlp_input.query")),
+    **_two(
+        in_layers(RELEASED, {
+            "attn.norm": ("attn_norm", "q_input_norm"),
+            "attn.k_input_norm": "k_input_norm",
+            "attn.v_input_norm": "v_input_norm",
+            "attn.q": "attn.wq_du",
+            "attn.k": "attn.wk_dv",
+            "attn.v": "attn.wv_dv",
+            "attn.out": "attn.wo_ud",
+            "attn.gate": "attn.gate_attn",
+            "attn.token_sinks": "attn.attn_sink_proj",
+            "attn.q_factor": bare("attn.q_l2_clip.scale"),
+            "attn.k_conv": ("attn.k_sconv", bare("attn.k_sconv.static_w", stored="in,out")),
+            "attn.v_conv": ("attn.v_sconv", bare("attn.v_sconv.static_w", stored="in,out")),
+            "attn.k_conv.taps": bare("attn.k_sconv.weight_proj"),
+            "attn.v_conv.taps": bare("attn.v_sconv.weight_proj"),
+            "attn.relative.states": "attn.wr_du",
+            "attn.relative.factor": bare("attn.rel_l2_clip.scale"),
+            "attn.relative.profiles": bare("attn.rel_logits_proj.proj", stored="in,out"),
+            "attn.conv": "attn_sconv",
+            "moe.norm": "mlp_norm",
+            "moe.router": "mlp.gate",
+            "moe.selection_bias": bare("mlp.gate.bias"),
+            "moe.gate": _both_experts,
+            "moe.up": _both_experts,
+            "moe.down": bare("mlp.experts.w2_weight"),
+            "moe.conv": "mlp_sconv",
+        }),
+        in_layers(PREFIX, {
+            "attn.norm": ("input_layernorm", "q_input_layernorm"),
+            "attn.k_input_norm": "k_input_layernorm",
+            "attn.v_input_norm": "v_input_layernorm",
+            "attn.q": "self_attn.q_proj.linear",
+            "attn.k": "self_attn.k_proj.linear",
+            "attn.v": "self_attn.v_proj.linear",
+            "attn.out": "self_attn.o_proj.linear",
+            "attn.gate": "self_attn.o_proj.gate_proj",
+            "attn.token_sinks": "self_attn.sink_proj",
+            "attn.q_factor": bare("self_attn.q_proj.norm.scale"),
+            "attn.k_conv": (
+                "self_attn.k_proj.sconv.conv1d", bare("self_attn.k_proj.sconv.static_weight", stored="in,out"),
+            ),
+            "attn.v_conv": (
+                "self_attn.v_proj.sconv.conv1d", bare("self_attn.v_proj.sconv.static_weight", stored="in,out"),
+            ),
+            "attn.k_conv.taps": "self_attn.k_proj.sconv.weight_proj",
+            "attn.v_conv.taps": "self_attn.v_proj.sconv.weight_proj",
+            "attn.relative.states": "self_attn.relative_position_bias.linear",
+            "attn.relative.factor": bare("self_attn.relative_position_bias.norm.scale"),
+            "attn.relative.profiles": bare("self_attn.relative_position_bias.proj", stored="in,out"),
+            "attn.conv": "post_attention_convolution.conv1d",
+            "moe.norm": "post_attention_layernorm",
+            "moe.router": "mlp.gate",
+            "moe.selection_bias": bare("mlp.gate.e_score_correction_bias"),
+            "moe.gate": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+            "moe.up": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+            "moe.down": bare("mlp.experts.down_proj"),
+            "moe.conv": "post_mlp_convolution.conv1d",
+        }),
+    ),
+}  # fmt: skip
+
+INKLING2 = Reader(
+    document={
+        "d": size("hidden_size"),
+        "v": size("vocab_size"),
+        "c": size("max_position_embeddings"),
+        "n_heads": size("num_attention_heads"),
+        "n_layers": size("num_hidden_layers"),
+        "n_kv_heads": optional("num_key_value_heads"),
+        "d_head": optional("head_dim"),
+        "layers": stack(
+            listed("layer_types", {"hybrid": "whole", "hybrid_sliding": "local"}, every(6, "whole", "local")), "moe"
+        ),
+        "position": "none",
+        "norm": rmsnorm(),
+        "softcap": number("final_logit_softcapping"),
+        "embedding": {"norm": True},
+        "head": {"rows": size("unpadded_vocab_size")},
+        "attention_residuals": {
+            "every": size("n_layers_per_attn_res_block"),
+            "norm": {"kind": "rmsnorm", "weight": False, "eps": 1e-6},
+        },
+        "attn": {
+            "qk_limit": number("qk_l2_clip_threshold"),
+            "v_norm": {"weight": False, "eps": number("rms_norm_eps")},
+            "token_sinks": True,
+            "gate": "full",
+            "kv_conv": _kernel,
+            "kv_conv_scaled": True,
+            "out_conv": _kernel,
+            "out_conv_scaled": True,
+        },
+        "whole": {
+            "like": "attn",
+            "own_inputs": True,
+            "kv_conv_token_taps": True,
+            "relative": _relative(size("rel_extent")),
+            "temperature": Hole(growth),
+        },
+        "local": {
+            "like": "attn",
+            "n_heads": size("swa_num_attention_heads"),
+            "n_kv_heads": size("swa_num_key_value_heads"),
+            "d_head": size("swa_head_dim"),
+            "window": _window,
+            "relative": _relative(_window),
+        },
+        "moe": {
+            "n_experts": size("n_routed_experts", "num_local_experts"),
+            "top_k": size("num_experts_per_tok"),
+            "d_ff": size("moe_intermediate_size"),
+            "activation": "swiglu",
+            "router": choice("scoring_func", sigmoid="sigmoid"),
+            "selection_bias": True,
+            "route_scale": number("route_scale", "routed_scaling_factor"),
+            "softcaps": {"gate": number("mlp_gate_softcap"), "up": number("mlp_up_softcap")},
+            "out_conv": _kernel,
+            "out_conv_scaled": True,
+        },
+        "mtp": MODULES,
+    },
+    names=INKLING2_NAMES,
+    only={"tie_word_embeddings": False},
+    irrelevant=frozenset({"log_scaling_alpha", "number_of_conv_states", "rope_theta", "rope_parameters"}),
+)
+
 READERS: dict[str, Reader] = {
+    "inkling2_text": INKLING2,
     "inkling_text": INKLING,
 }

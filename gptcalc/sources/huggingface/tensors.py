@@ -1,7 +1,7 @@
 """How a foreign checkpoint holds a weight: under which name, in which layout, alone or together with others.
 
 A map (`Names`) goes from the stem of a weight's key (`attn.q` for attn.q and attn.q.bias, `attn.norm` for
-attn.norm.weight) to a module's name, with {l} for the layer and {e} for the expert; of weights
+attn.norm.weight) to a module's name, with {l} for the layer, {before} for the last one, {e} for the expert; of weights
 that layers share {l} is the first of them, {group} the section's number among those of its kind. What each such layer
 has for itself may stand in the {first} of them as its {use}, both counted from 0. A plain name means: a matrix of its
 own, stored [out, in] as torch does. `Held` says what is different. Several alternatives are tried in order.
@@ -133,7 +133,7 @@ MATRICES = frozenset({
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
     "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
-    "dense", "labels", "position_k", "position_q", "receptance",
+    "dense", "labels", "position_k", "position_q", "receptance", "taps", "token_sinks",
 })  # fmt: skip
 
 
@@ -188,7 +188,7 @@ class TensorNames:
         """`group`: which of the sections of its kind whose weights layers share."""
         name = held.module + (held.bias if bias else held.weight)
         if layer is not None:
-            name = name.replace("{l}", str(layer))
+            name = name.replace("{l}", str(layer)).replace("{before}", str(layer - 1))
         if "{first}" in name and layer is not None:
             first, use = self.uses[layer, stem.partition(".")[0]]
             name = name.replace("{first}", str(first)).replace("{use}", str(use))
