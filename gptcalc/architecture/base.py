@@ -4,7 +4,7 @@ every part of an architecture is."""
 from functools import cache
 from inspect import get_annotations
 from types import NoneType
-from typing import Annotated, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
@@ -121,16 +121,25 @@ NO_BOUNDS = Bounds(None, None, None, None)
 
 
 @cache
+def types_of(kind: type[Struct]) -> dict[str, Any]:
+    """The types of a struct's fields, those it inherits in front. They are evaluated where they are declared, but for
+    a few that name a struct which comes later."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        found |= get_annotations(base)
+    return get_type_hints(kind, include_extras=True) if any(isinstance(one, str) for one in found.values()) else found
+
+
+@cache
 def numbers(kind: type[Strict]) -> dict[str, Number]:
     """The fields of a struct that hold a number with bounds."""
     found: dict[str, Number] = {}
-    for base in reversed(kind.__mro__):
-        for name, declared in get_annotations(base).items():
-            origin: object = get_origin(declared)
-            options = get_args(declared) if origin is Union else (declared,)
-            held = [option for option in options if option is not NoneType]
-            said = getattr(held[0], "__metadata__", ()) if len(held) == 1 else ()
-            bounds = [Bounds(meta.ge, meta.gt, meta.le, meta.lt) for meta in said if isinstance(meta, Meta)]
-            if bounds and bounds[0] != NO_BOUNDS:
-                found[name] = Number(bounds[0], next((m for m in reversed(said) if not isinstance(m, Meta)), None))
+    for name, declared in types_of(kind).items():
+        origin: object = get_origin(declared)
+        options = get_args(declared) if origin is Union else (declared,)
+        held = [option for option in options if option is not NoneType]
+        said = getattr(held[0], "__metadata__", ()) if len(held) == 1 else ()
+        bounds = [Bounds(meta.ge, meta.gt, meta.le, meta.lt) for meta in said if isinstance(meta, Meta)]
+        if bounds and bounds[0] != NO_BOUNDS:
+            found[name] = Number(bounds[0], next((m for m in reversed(said) if not isinstance(m, Meta)), None))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, cast
 
@@ -58,7 +59,7 @@ def _place(error: OSError) -> str:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result = _application(arguments)(args=arguments or ["--help"], prog_name=NAME, standalone_mode=False)
+        result = _application(arguments)()
         return result if isinstance(result, int) else deliver(*result) if result is not None else 0
     except InputError as error:
         _report(error, arguments)
@@ -101,19 +102,30 @@ def _report(error: InputError, arguments: Sequence[str]) -> None:
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _application(arguments: list[str]) -> Any:
-    """The Typer application with the one command that is called, or with all of them where all may be shown."""
-    called = next((word for word in arguments if not word.startswith("-")), None)
-    settings = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(
-        rich_markup_mode=None, pretty_exceptions_enable=False, help=DESCRIPTION, context_settings=settings
-    )
+def _application(arguments: list[str]) -> Callable[..., Any]:
+    """What runs the arguments: the command that they begin with alone, or where all may be shown, all of them."""
+    first = arguments[0] if arguments else "--help"
+    if first.startswith("-") or COMPLETION in os.environ:
+        return partial(_all_commands(), args=arguments or ["--help"], prog_name=NAME, standalone_mode=False)
+    app = typer.Typer(add_completion=False, **SETTINGS)
+    app.command(_known(first))(with_output(_command(first)))
+    alone = typer.main.get_command(app)
+    return partial(alone, args=arguments[1:], prog_name=f"{NAME} {first}", standalone_mode=False)
+
+
+def _all_commands() -> Any:
+    app = typer.Typer(help=DESCRIPTION, **SETTINGS)
     app.callback()(_root)
-    for name in names() if called is None or COMPLETION in os.environ else [_known(called)]:
+    for name in names():
         app.command(name)(with_output(_command(name)))
     return typer.main.get_command(app)
 
 
+SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 COMPLETION = "_GPTCALC_COMPLETE"  # set by the shell when it asks for completions
 DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV cache, FLOPs, memory."
 

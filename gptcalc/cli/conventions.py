@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from msgspec import Struct
 
-from gptcalc import conventions
 from gptcalc.cli.options import byte_size, number
-from gptcalc.conventions import InferenceRun, Run, TrainingRun
 from gptcalc.errors import InputError
 from gptcalc.options import Option, check, choices, declared, plain, spelled
+
+if TYPE_CHECKING:
+    from gptcalc.conventions import InferenceRun, TrainingRun
 
 #: behind the last option of a command that does both
 TRAINING = Annotated[
@@ -51,24 +53,28 @@ def gathered(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any])
     return made
 
 
-def structs(annotation: Any) -> tuple[type[Run], ...]:
+def structs(annotation: Any) -> tuple[type[Struct], ...]:
     """The conventions that a parameter stands for: one struct, or a served model's and a trained one's."""
     kinds = get_args(annotation) or (annotation,)
-    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Run))
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct))
 
 
-def _default(kinds: tuple[type[Run], ...], name: str) -> Any:
+def _default(kinds: tuple[type[Struct], ...], name: str) -> Any:
     """A field's default where all structs that are asked for agree; None where it depends on which of them is meant."""
+    from gptcalc.conventions import InferenceRun, TrainingRun
+
     own = [getattr(kind(), name) for kind in kinds if name in declared(kind)]
     if len(kinds) == 1 or own[0] is False or (len(own) == len(kinds) and own.count(own[0]) == len(own)):
         return own[0]
     return own[0] if name in declared(InferenceRun) and name not in declared(TrainingRun) else None
 
 
-def _annotation(kinds: tuple[type[Run], ...], name: str, annotation: Any) -> Any:
+def _annotation(kinds: tuple[type[Struct], ...], name: str, annotation: Any) -> Any:
     """Where both are meant, a phase says which, and the batch is explained for both."""
     if len(kinds) > 1 and name == "phase":
-        return conventions.PhaseOption
+        from gptcalc.conventions import PhaseOption
+
+        return PhaseOption
     return declared(kinds[-1]).get(name, annotation)
 
 
@@ -111,7 +117,9 @@ def _completion(known: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def _either(values: Mapping[str, Any]) -> InferenceRun | TrainingRun:
     """The kind of run that --training or --phase train ask for; InputError where an option is of the other kind."""
-    check("--phase", conventions.PhaseOption, values["phase"])
+    from gptcalc.conventions import InferenceRun, PhaseOption, TrainingRun
+
+    check("--phase", PhaseOption, values["phase"])
     served, trained = declared(InferenceRun), declared(TrainingRun)
     if not (values["training"] or values["phase"] == "train"):
         for name in trained:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from gptcalc.architecture import Architecture
-from gptcalc.conventions import Run
 from gptcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from gptcalc.architecture import Architecture
+    from gptcalc.conventions import Run
 
 
 def number(option: str, words: Mapping[str, int] = {}) -> Callable[[Any], int]:

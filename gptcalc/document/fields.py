@@ -12,6 +12,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields, replace
 
 from gptcalc.architecture import Norm
+from gptcalc.architecture.base import types_of
 from gptcalc.errors import InputError
 
 
@@ -31,16 +32,18 @@ class Field(Struct, frozen=True):
 def declared(struct: type[Struct]) -> tuple[Field, ...]:
     """The fields of a struct that hold structs."""
     found = []
-    for field in fields(struct):
-        options, extra = options_of(field.type)
+    types, names, defaults = types_of(struct), struct.__struct_fields__, struct.__struct_defaults__
+    defaults = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
+    for name, key, default in zip(names, struct.__struct_encode_fields__, defaults, strict=True):
+        options, extra = options_of(types[name])
         structs = tuple(option for option in options if isinstance(option, type) and issubclass(option, Struct))
         if not structs:
             continue
         optional = type(None) in options
-        usual = structs[0] if len(structs) == 1 else type(field.default)
-        norm = extra.get("norm") if field.default is NODEFAULT else None
+        usual = structs[0] if len(structs) == 1 else type(default)
+        norm = extra.get("norm") if default is NODEFAULT else None
         switch = optional and bool not in options
-        found.append(Field(field.encode_name, structs, usual, optional, switch, extra.get("flat", False), norm))
+        found.append(Field(key, structs, usual, optional, switch, extra.get("flat", False), norm))
     return tuple(found)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Struct
 
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import Logits, Pairing, Phase, SumsRun
 from gptcalc.equations.roles import Role
+
+if TYPE_CHECKING:
+    from gptcalc.conventions import Logits, Pairing, Phase, SumsRun
 
 
 class Workload(Struct, frozen=True):

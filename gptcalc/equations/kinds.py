@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 
@@ -24,10 +24,12 @@ from gptcalc.architecture import (
     ShortConvolution,
     TimeMixing,
 )
-from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.rope import Rotation
 from gptcalc.equations.symbols import Symbols
+
+if TYPE_CHECKING:
+    from gptcalc.conventions import CacheForm, Chunks, Form
 
 
 class Around(Struct, frozen=True):

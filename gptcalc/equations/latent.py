@@ -8,15 +8,18 @@ to the output, and attends over the latent itself. Both use the same weights.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from gptcalc.architecture import Indexer, LatentAttention
-from gptcalc.conventions import CacheForm, Form
 from gptcalc.equations.attention import gated, growth
 from gptcalc.equations.conditions import Near, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
+
+if TYPE_CHECKING:
+    from gptcalc.conventions import CacheForm, Form
 
 
 def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,7 +27,6 @@ from gptcalc.architecture import (
     stem,
     sublayers,
 )
-from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
@@ -34,6 +34,9 @@ from gptcalc.equations.norms import norm_line
 from gptcalc.equations.stages import Equations, Layer, Stage
 from gptcalc.equations.sublayer import FIRST_SUM, NEXT, NEXT_SUM, drop, enter, leave, summed
 from gptcalc.equations.symbols import Symbols
+
+if TYPE_CHECKING:
+    from gptcalc.conventions import CacheForm, Chunks, Form
 
 
 def equations(

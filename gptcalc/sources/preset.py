@@ -83,11 +83,11 @@ def _same_model(name: str) -> str | None:
     longer = [other for other in known if other.startswith(f"{name}-")]
     if longer:
         return "did you mean " + " or ".join(longer[:3]) + "?"
-    return did_you_mean(name, [other for other in known if NUMBERS.findall(other) == NUMBERS.findall(name)])
+    return did_you_mean(name, [other for other in known if re.findall(NUMBERS, other) == re.findall(NUMBERS, name)])
 
 
 #: a model's generation and sizes
-NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+NUMBERS = r"[0-9]+(?:\.[0-9]+)?"
 
 
 def by_alias(alias: str) -> str | None:
@@ -220,13 +220,13 @@ def _own(words: list[str]) -> list[str]:
 
 
 #: 128K, as --context takes it
-COUNTED = re.compile(r"[0-9]+(?:\.[0-9]+)?[kKmM]")
+COUNTED = NUMBERS + "[kKmM]"
 
 
 def _value(written: str) -> Any:
     if written[:1] in ("[", "{", '"', "'"):
         return text.parse_yaml(written)
-    if COUNTED.fullmatch(written):
+    if re.fullmatch(COUNTED, written):
         from gptcalc import units
 
         return units.count(written)

@@ -8,7 +8,7 @@ parser: what this one reads, that one reads the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +17,8 @@ from msgspec.structs import replace
 MAX_LENGTH = 20_000
 MAX_NESTING = 8
 
+#: what is no part of a plain word within brackets, or not of every
+_SPECIAL = frozenset("[]{}\"'#:")
 #: within brackets; compiled where there are any
 _TOKEN = r' *([\[\]{},]|:(?= )|"[^"\\]*"|[\w.+/(][^,\[\]{}"\'#:]*(?::[^,\[\]{}"\'#: ]+)*)'
 
@@ -142,6 +144,8 @@ def _list(lines: list[_Line], start: int, scalar: Callable[[str], Any]) -> tuple
 
 
 def _value(value: str, scalar: Callable[[str], Any]) -> Any:
+    if value.startswith("[") and _is_list_of_words(value):
+        return [scalar(word.strip(" ")) for word in value[1:-1].split(",")]
     if value.startswith(("{", "[")):
         return _Flow(value, scalar).whole()
     if value.startswith('"'):
@@ -151,8 +155,27 @@ def _value(value: str, scalar: Callable[[str], Any]) -> Any:
     return scalar(value)
 
 
+def _is_list_of_words(value: str) -> bool:
+    """Whether a value is [word, word …], which is read without compiling a pattern."""
+    inside = value[1:-1]
+    words = inside.split(",")
+    return value.endswith("]") and not set(inside) & _SPECIAL and all(
+        (first := word.strip(" ")[:1]).isalnum() or (first and first in "_.+/(") for word in words
+    )  # fmt: skip
+
+
 def _unquoted(word: str) -> str:
     return word[1:-1]
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        match = re.compile(_TOKEN).match(text, at)
+        if match is None:
+            raise NotSimple
+        yield match[1].rstrip(" ")
+        at = match.end()
 
 
 class _Flow:
@@ -160,14 +183,7 @@ class _Flow:
 
     def __init__(self, text: str, scalar: Callable[[str], Any]) -> None:
         self.scalar = scalar
-        self.tokens: list[str] = []
-        token, at = re.compile(_TOKEN), 0
-        while at < len(text):
-            match = token.match(text, at)
-            if match is None:
-                raise NotSimple
-            self.tokens.append(match[1].rstrip(" "))
-            at = match.end()
+        self.tokens = list(_tokens(text))
         self.at = 0
 
     def next(self) -> str:

@@ -120,11 +120,11 @@ def parse_json(text: str) -> Any:
         raise _located(error, text) from None
     if depth_beyond(value, MAX_DEPTH):
         raise InputError(f"not usable JSON: nested deeper than {MAX_DEPTH}", kind="format")
-    return whole_characters(value) if _SURROGATE.search(text) else value
+    return whole_characters(value) if re.search(_SURROGATE, text) else value
 
 
 #: an escape of half a character, which may lack its other half
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = r"\\u[dD][89a-fA-F]"
 
 
 def whole_characters(value: Any) -> Any:
@@ -153,13 +153,13 @@ def depth_beyond(value: Any, limit: int) -> bool:
 
 
 #: a key and what may stand between it and a number: the end of what is in front of it
-_KEY_BEFORE = re.compile(r'"((?:[^"\\]|\\.){1,200})"\s{0,20}:[\s\[]{0,20}$')
+_KEY_BEFORE = r'"((?:[^"\\]|\\.){1,200})"\s{0,20}:[\s\[]{0,20}$'
 
 
 def _located(number: _BadNumber, text: str) -> InputError:
     error = InputError(f"a number {number.problem} ({number.digits[:10]}…)", "no size is that large")
     at = text.find(number.digits)
-    key = _KEY_BEFORE.search(text[max(at - 300, 0) : at])
+    key = re.search(_KEY_BEFORE, text[max(at - 300, 0) : at])
     return error.within(printable(key[1])) if key else error
 
 
@@ -236,7 +236,7 @@ def parse_full_yaml(text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         value = _Composer(yaml.parse(text, Loader=loader)).document()
-        return whole_characters(value) if _SURROGATE.search(text) else value
+        return whole_characters(value) if re.search(_SURROGATE, text) else value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -306,13 +306,11 @@ class _Composer:
 
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
-#: patterns, compiled when a number that is not just digits comes by
-_INTEGER = r"[-+]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)"
-_FLOAT = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_REFUSED = {
-    r"[-+]?(?:0[0-9]+|0[xob][0-9a-fA-F]+)": "write the number in decimal, without leading zeros",
-    r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)": "write a finite number",
-}
+#: by hand, as compiling patterns would take longer than all else that is done with a preset's text
+_DECIMAL = frozenset("0123456789.eE+-")
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+_ENDLESS = frozenset((*(sign + word for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")),
+                      ".nan", ".NaN", ".NAN"))  # fmt: skip
 _ANSWERS = {form for word in ("yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())}
 
 
@@ -324,20 +322,51 @@ def scalar(text: str) -> Any:
         raise InputError(f"{text} is ambiguous", "write true or false, or quote it")
     if text[0] not in "+-.0123456789":
         return text
-    whole = text[0] != "0" and text.isascii() and text.isdigit()
+    whole = _is_whole(text)
     if len(text) > MAX_DIGITS:
-        if whole or re.fullmatch(_INTEGER, text):
+        if whole:
             raise InputError(f"a number of {len(text)} digits ({text[:10]}…)", "no size is that large")
         return text
-    if whole or re.fullmatch(_INTEGER, text):
+    if whole:
         return int(text)
-    for pattern, hint in _REFUSED.items():
-        if re.fullmatch(pattern, text):
-            raise InputError(f"{text} is ambiguous", hint)
-    if not re.fullmatch(_FLOAT, text):
+    if hint := _ambiguous(text):
+        raise InputError(f"{text} is ambiguous", hint)
+    if not _is_decimal(text):
         return text
     value = float(text)
     if math.isinf(value):
         raise InputError(f"the number {text} is out of range")
     # 1e4 is how people write the integer 10000; 5.0 stays what it says
     return int(value) if "." not in text and value.is_integer() and abs(value) < 2**53 else value
+
+
+def _digits(text: str) -> str:
+    """What stands behind a sign."""
+    return text[1:] if text[0] in "+-" else text
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a word is an integer: 0, -7, 1_000."""
+    digits = _digits(text)
+    return digits == "0" or (
+        digits[:1] != "0" and digits.isascii() and all(group.isdigit() for group in digits.split("_"))
+    )
+
+
+def _ambiguous(text: str) -> str | None:
+    """How a number that different readers take differently should be written."""
+    digits = _digits(text)
+    hexadecimal = digits[:2] in ("0x", "0o", "0b") and len(digits) > 2 and set(digits[2:]) <= _HEXADECIMAL
+    if hexadecimal or (digits.isascii() and digits.isdigit()):
+        return "write the number in decimal, without leading zeros"
+    return "write a finite number" if text in _ENDLESS else None
+
+
+def _is_decimal(text: str) -> bool:
+    if not set(text) <= _DECIMAL:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
