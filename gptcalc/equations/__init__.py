@@ -1,7 +1,7 @@
 """What an architecture means: its forward pass as sums over named indices."""
 
-from gptcalc.equations.chunked import BEFORE
 from gptcalc.equations.conditions import (
+    BEFORE,
     Chosen,
     Constant,
     Entries,

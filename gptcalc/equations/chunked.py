@@ -17,11 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gptcalc.equations.conditions import Constant, Within
+from gptcalc.equations.conditions import BEFORE, Constant, Within
 from gptcalc.equations.language import Index, Lines
-
-#: the state before a chunk
-BEFORE = "S_B"
 
 OF_CHUNKS = {"ϱ": Index("S", 0, "past")}
 
