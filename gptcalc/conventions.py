@@ -50,7 +50,7 @@ Context: TypeAlias = Annotated[
 ]
 Source: TypeAlias = Annotated[
     int | None,
-    Option("Length of the sequence that an encoder reads. Default: the context; of sound the encoder's c."),
+    Option("Length of the sequence that an encoder reads. Default: the context; of sound and images the model's own."),
 ]
 PhaseOption: TypeAlias = Annotated[
     Phase, Option("A prompt, one more token, or a training step (3 × the forward pass).")
@@ -189,8 +189,11 @@ class Run(Struct, frozen=True, kw_only=True):
             raise InputError(f"--mtp: {problem}", "leave it out", "usage")
 
     def source_length(self, architecture: Architecture) -> int:
-        """Tokens of the sequence that an encoder reads; 0 where there is none. InputError where it can't read them."""
-        encoder, name = architecture.encoder, architecture.name
+        """How long the other sequence is that an encoder reads or has read; 0 where there is none. InputError where it
+        can't read it."""
+        encoder, name, encoded = architecture.encoder, architecture.name, architecture.encoded
+        if encoded is not None:
+            return encoded.c if self.source is None else self.source
         if encoder is None:
             if self.source is not None:
                 raise InputError(f"--source {self.source}: {name} has no encoder beside its layers", kind="usage")

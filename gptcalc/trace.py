@@ -186,6 +186,8 @@ def _read(architecture: Architecture, source: list[int] | None, seed: int) -> Ar
     encoder = architecture.encoder
     if encoder is not None and encoder.front is not None:
         return random_source(architecture, encoder.c, seed)
+    if architecture.encoded is not None:
+        return random_source(architecture, architecture.encoded.c, seed)
     return None if source is None else np.array([source])
 
 

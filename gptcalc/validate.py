@@ -136,7 +136,8 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
     tokens = min(tokens, max(1, architecture.c - 1), *chunks)  # a chunk's cache empties once the next chunk begins
     witness = "trace"
     model = Model(architecture, ShapeStore())
-    read = min(FULL_SIZE_SOURCE, architecture.encoder.c) if architecture.encoder is not None else None
+    other = architecture.encoder or architecture.encoded
+    read = min(FULL_SIZE_SOURCE, other.c) if other is not None else None
     model.prefill(shape_only((1, tokens), np.int64), source=shapes_of_source(architecture, read or 0))
     form: Form | None = "absorbed" if tokens == 1 else None  # as the witness does with a token alone
     square = flops(architecture, context=tokens, source=read, pairs="full", mla=form).total

@@ -64,6 +64,8 @@ def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:
 
 def source(truth: dict[str, np.ndarray]) -> np.ndarray | None:
     """What an encoder beside the decoder reads."""
+    if "source_states" in truth:  # of an encoder that is no part of the model
+        return truth["source_states"]
     if "decoder_input_ids" not in truth:
         return None
     return truth["input_features"].swapaxes(1, 2) if "input_features" in truth else truth["input_ids"]
@@ -94,7 +96,7 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     elif "hidden" in truth and not end:
         inner = [whole.embedded, *whole.hidden[:-1]]
         pairs |= {f"stream {n}": (x, truth["hidden"][n]) for n, x in enumerate(inner)}
-    if whole.encoded is not None:
+    if whole.encoded is not None and "encoder_output" in truth:
         pairs["encoder"] = (whole.encoded, truth["encoder_output"])
     if "pooled" + end in truth and whole.pooled is not None:
         pairs["pooled"] = (whole.pooled[:, 0], truth["pooled" + end])

@@ -265,6 +265,21 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 #: encoders and encoder-decoders; what they have beside DOCUMENTS
 ENCODERS: dict[str, dict[str, Any]] = {
+    "an image beside": {
+        "d": 24,
+        "v": 61,
+        "c": 40,
+        "n_heads": 6,
+        "n_kv_heads": 2,
+        "d_head": 6,
+        "d_ff": 17,
+        "n_layers": 3,
+        "layers": "attn+mlp cross+gated attn+mlp",
+        "encoded": {"d": 20, "c": 9},
+        "head": {"rows": 53},
+        "cross": {"qk_norm": "head", "residual_factors": {"output": "tanh"}},
+        "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
+    },
     "sentences": {
         "d": 24,
         "v": 61,

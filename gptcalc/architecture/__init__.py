@@ -38,6 +38,7 @@ from gptcalc.architecture.base import (
     numbers,
 )
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
+from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.experts import (
     Best,
     Choice,
@@ -161,6 +162,7 @@ __all__ = [
     "Dynamic",
     "DynamicMask",
     "Embedding",
+    "Encoded",
     "Encoder",
     "EntryIndexer",
     "ExpertGroups",

@@ -10,6 +10,7 @@ from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
 from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
 from gptcalc.architecture.compressed import CompressedAttention
+from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
 from gptcalc.architecture.head import Head
@@ -206,6 +207,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     layers: tuple[Repeat, ...]
     head: Head
     encoder: Encoder | None = None
+    encoded: Encoded | None = None
     target: TargetStates | None = None  # of a draft: what it reads of the model that it guesses for
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
@@ -227,6 +229,13 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
         return _walk(self.layers)
+
+    @property
+    def d_source(self) -> int | None:
+        """The width of what cross-attention reads, an encoder's output in this model or of another one; None where
+        there is nothing."""
+        read = self.encoder or self.encoded
+        return None if read is None else read.d
 
     @property
     def sums(self) -> int:

@@ -37,6 +37,7 @@ from gptcalc.document.constraints import (
     check_averaged,
     check_parallel,
     check_reuse,
+    check_source,
     check_streams,
     check_target,
     mixing,
@@ -108,6 +109,7 @@ class Builder:
             layers=layers,
             head=self.head(),
             encoder=encoder,
+            encoded=doc.encoded,
             target=self.target(),
             mtp=mtp,
             per_layer_embedding=doc.per_layer_embedding,
@@ -122,6 +124,7 @@ class Builder:
         )
         check_streams(built)
         check_target(built)
+        check_source(built)
         return mixing(built)
 
     def encoder(self) -> Encoder:

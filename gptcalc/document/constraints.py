@@ -16,6 +16,7 @@ from gptcalc.architecture import (
     PerLayerEmbedding,
     Sublayer,
     set_aside,
+    sublayers,
 )
 from gptcalc.errors import InputError
 
@@ -71,6 +72,17 @@ def check_streams(a: Architecture) -> None:
             raise InputError("streams: not defined for parallel sublayers")
         if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
             raise InputError(f"streams: {unit.section} has a residual of another form")
+
+
+def check_source(a: Architecture) -> None:
+    """Another sequence is there where layers attend to one, and once."""
+    crossed = any(isinstance(m, Attention) and m.source for block, _ in a.groups() for m in sublayers(block))
+    if a.encoder is not None and a.encoded is not None:
+        raise InputError("encoded: the model has an encoder of its own")
+    if a.encoded is not None and not crossed:
+        raise InputError("encoded: no layer attends to it (cross)")
+    if crossed and a.d_source is None:
+        raise InputError("layers: cross attends to another sequence", "say encoder, or encoded: {d: …, c: …}")
 
 
 def check_target(a: Architecture) -> None:

@@ -14,6 +14,7 @@ from gptcalc.architecture import (
     DenseFunction,
     Depth,
     Dropout,
+    Encoded,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -183,6 +184,7 @@ class Document(Strict, frozen=True, kw_only=True):
     layers: str = DEFAULT_LAYERS
     head: HeadKeys = HeadKeys()
     encoder: dict[str, Any] | None = None
+    encoded: Encoded | None = None
     target: TargetKeys | None = None
     mtp: Count | MTPKeys = 0
     per_layer_embedding: PerLayerEmbedding | None = None
@@ -206,5 +208,6 @@ CORE = frozenset(Document.__struct_fields__)
 
 #: what an encoder does not take over from the whole document
 NOT_THE_ENCODERS = (
-    "encoder", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal", "attention_residuals",
+    "encoder", "encoded", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal",
+    "attention_residuals",
 )  # fmt: skip

@@ -78,8 +78,7 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
         case Attention():
             from gptcalc.equations import attention
 
-            encoder = of.model.encoder
-            return attention.scope(mixer, d, symbols, encoder.d if encoder is not None else None)
+            return attention.scope(mixer, d, symbols, of.model.d_source)
         case Mlp():
             from gptcalc.equations import mlp
 

@@ -131,14 +131,17 @@ class Model:
         side (B, T, layers · d); where they are not given, seeded numbers stand for them.
         """
         a, new = self.architecture, self._checked(tokens)
-        if (source is not None) != (a.encoder is not None and self.cache.length == 0):
-            raise InputError("source: an encoder's tokens, given once" if a.encoder else "source: there is no encoder")
+        if (source is not None) != (a.d_source is not None and self.cache.length == 0):
+            raise InputError("source: what is attended to, given once" if a.d_source else "source: there is no encoder")
         step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent, scan=self.scan)
         self._prepare(step)
         if attention:
             step.attention = []
         if a.encoder is not None and source is not None:
             step.source = self._encode(a.encoder, source, step)
+        elif a.encoded is not None and source is not None:
+            given: Array = source if hasattr(source, "shape") else np.array(source)  # type: ignore[assignment]
+            step.source = given.astype(self.weights.dtype)
         step.embedded = x = self._embed(step)
         if a.target is not None:
             x = self._continued(a.target, states, step)

@@ -11,9 +11,11 @@ from gptcalc.reference.tally import Array
 
 
 def shapes_of_source(architecture: Architecture, tokens: int) -> Array | None:
-    """Tokens (1, N), or the frames (1, frames, channels) that become so many positions; None where there is no encoder.
-    Without data."""
+    """Tokens (1, N), the frames (1, frames, channels) that become so many positions, or the states (1, N, d) of an
+    encoder that is no part of the model; None where there is none. Without data."""
     encoder = architecture.encoder
+    if architecture.encoded is not None:
+        return shape_only((1, tokens, architecture.encoded.d))
     if encoder is None:
         return None
     if encoder.front is None:
@@ -24,6 +26,8 @@ def shapes_of_source(architecture: Architecture, tokens: int) -> Array | None:
 def random_source(architecture: Architecture, tokens: int, seed: int) -> Array | None:
     """The same with seeded data."""
     encoder, random = architecture.encoder, np.random.default_rng(seed)
+    if architecture.encoded is not None:
+        return random.standard_normal((1, tokens, architecture.encoded.d))
     if encoder is None:
         return None
     if encoder.front is None:

@@ -99,6 +99,7 @@ def _all(a: Architecture) -> Iterator[str]:
         "attention-residuals": a.attention_residuals is not None,
         "altup": a.altup is not None,
         "encoder": a.sees_all and a.encoder is None,
+        "encoded": a.encoded is not None,
         "encoder-decoder": a.encoder is not None,
         "draft": a.target is not None,
         "own-output-vocabulary": a.head.rows is not None,

@@ -8,6 +8,7 @@ from gptcalc import fit
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.memory.inference import memory
 from gptcalc.analysis.memory.weights import total
+from gptcalc.conventions import Engine
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 
@@ -87,3 +88,18 @@ def test_no_other_engine_splits_so() -> None:
         memory(load("gpt2").architecture, engine="vllm", ngl=3)
     with pytest.raises(InputError, match="only with one device"):
         memory(load("gpt2").architecture, engine="llama.cpp", tp=2, n_cpu_moe=3)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp"])
+def test_no_decoder_that_attends_to_an_image(engine: Engine) -> None:
+    """Neither runs Llama 3.2 Vision any more: of its cross-attention layers an engine would set nothing aside."""
+    with pytest.raises(InputError, match="it runs no decoder that attends to another encoder's states"):
+        kv(load("llama-3.2-11b-vision").architecture, engine=engine)
+
+
+def test_an_image_is_kept_once() -> None:
+    """Keys and values of 8 layers, 8 heads of 128, for each of 4 tiles of 1,601 states; of a token 32 layers'."""
+    model = load("llama-3.2-11b-vision").architecture
+    image, token = 2 * 2 * 8 * 8 * 128 * 4 * 1601, 2 * 2 * 32 * 8 * 128
+    assert kv(model, context=100).bytes == image + 100 * token
+    assert kv(model, context=100, source=1601).bytes == image // 4 + 100 * token

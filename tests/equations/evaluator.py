@@ -153,7 +153,10 @@ class Run:
     def whole(self) -> None:
         """The forward pass; an encoder's with the first tokens alone."""
         if self.source is not None and self.before is None:
-            self.encode(self.source)
+            if self.architecture.encoder is None:
+                self.values["x_S"] = self.source
+            else:
+                self.encode(self.source)
         self.stage(self.equations.embedding.lines)
         for number, block in enumerate(self.architecture.blocks()):
             layer = next(layer for layer in self.equations.layers if layer.block == block)

@@ -121,7 +121,11 @@ def in_flight(engine: Engine, chunk: int | None, passes: int = 2) -> int:
 
 
 def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> CacheForm:
-    """What an engine keeps of latents."""
+    """What an engine keeps of latents. InputError where it runs no such model: llama.cpp never ran decoders that attend
+    to an image's states, vLLM no longer since 0.11 (vllm/model_executor/models/registry.py)."""
+    if engine in ("vllm", "llama.cpp") and architecture.encoded is not None:
+        raise InputError(f"--engine {engine}: it runs no decoder that attends to another encoder's states",
+                         "ideal and transformers do", "unsupported")  # fmt: skip
     return "expanded" if engine == "llama.cpp" and architecture.storage.gguf in EXPANDED else asked
 
 

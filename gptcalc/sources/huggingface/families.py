@@ -71,6 +71,7 @@ FAMILIES = {
     "minimax": "minimax_m2 minimax_m3 minimax_m3_vl_text",
     "minimax_text": "minimax minimax_text_01 minimax_m1",
     "mistral": "mixtral mistral4 mistral_large4_text mistral ministral ministral3",
+    "mllama": "mllama_text_model",
     "modernbert": "modernbert modernbert-decoder",
     "mosaic": "dbrx mpt",
     "muse": "muse_glimmer_text muse_spark_text",

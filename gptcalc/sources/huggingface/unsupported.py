@@ -27,8 +27,6 @@ UNSUPPORTED: dict[str, str] = {
     "hgrn2": "decays with a learned lower bound for each layer are not supported yet",
     "hrm_text": "loops over layers at two speeds are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
-    "mllama": "cross-attention layers without an encoder are not supported yet",
-    "mllama_text_model": "cross-attention layers without an encoder are not supported yet",
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
     "musicgen": "parallel streams of audio codes are not supported yet",
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
