@@ -86,6 +86,28 @@ def parts(model_type: str) -> dict[str, str]:
 TEXTS = ("text_config", "thinker_config", "llm_config", "language_config")
 
 
+def inside_by_default(config: Any, key: str) -> dict[str, Any]:
+    """What a config assumes of a part of its own where that part's class assumes something else: `absent` where the
+    part is missing, `given` where it is there and leaves a field out."""
+    spec = config.sub_configs_defaults[key]
+    usual = config_of(spec.model_type)().to_dict() if spec.model_type in configs() else {}
+    found = {}
+    for case, part in (("absent", None), ("given", {"model_type": spec.model_type})):
+        try:
+            made = getattr(config(**({} if part is None else {key: part})), key).to_dict()
+        except Exception as error:
+            print(f"{config.model_type} can't be made with {key} {case}: {type(error).__name__}: {str(error)[:100]}")
+            continue
+        own = {n: v for n, v in made.items() if isinstance(v, (int, float, str)) and usual.get(n) != v}
+        if own and spec.init_kwargs:
+            declared = defaults(config_of(spec.model_type))
+            own = {n: v for n, v in spec.init_kwargs.items() if n not in declared or declared[n] != v}
+        own = {n: v for n, v in own.items() if n not in (*COMMON, "model_type", "_name_or_path")}
+        if own:
+            found[case] = own
+    return found
+
+
 def entry(model_type: str) -> dict[str, Any] | None:
     """What is to know of a type's class; None where transformers has none."""
     if model_type not in configs():
@@ -103,13 +125,19 @@ def entry(model_type: str) -> dict[str, Any] | None:
         if isinstance(config.default_theta, (int, float)) and config.default_theta != THETA:
             said["defaults"].setdefault("rope_theta", config.default_theta)
         said["partial"] = any(turns_a_part(one) for one in reachable(own))
-    if around or any(getattr(model, "_tied_weights_keys", None) for model in own):
-        found.add("tie_word_embeddings")
+    found.discard(FLAG)  # which decides only where a class says what it would tie
+    if any(getattr(model, "_tied_weights_keys", None) for model in (*own, *around)):
+        found.add(FLAG)
     methods = {name for name in dir(config) if callable(getattr(config, name, None))}
     said["reads"] = sorted({names.get(n, n) for n in found - methods - COMMON if not n.startswith("_")})
+    if "rope_scaling" in declared and "rope_scaling" not in set().union(*(mentions(one) for one in reachable(own))):
+        said["reads"].remove("rope_scaling")  # a field of its own, which the shared code doesn't see
+    if any(DIVIDES.search(ast.unparse(tree(one))) for one in (*reachable(own), *filter(of_a_model, config.__mro__))):
+        said["divides"] = True
     if inside := parts(model_type):
         said["parts"] = inside
         said["ties"] = ties(model_type, own)
+        said["inside"] = {key: own for key in inside if (own := inside_by_default(config, key))}
     return said
 
 
@@ -165,6 +193,9 @@ def unbuilt_ties(config: Any) -> str | None:
                    for out in (None, True, False) for into in (None, True, False))  # fmt: skip
 
 
+#: a check that a width is a multiple of the number of heads, in either of its forms
+HEADS = r"(self\.|config\.)*(num_attention_heads|num_heads|n_heads?|encoder_attention_heads)"
+DIVIDES = re.compile(rf"% {HEADS}\b|head_(dim|size) \* {HEADS}\)? !=|{HEADS} \* self\.head_(dim|size)\)? !=")
 FLAG = "tie_word_embeddings"
 SMALL = {"num_hidden_layers": 2}
 

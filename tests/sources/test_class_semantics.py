@@ -15,6 +15,7 @@ from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import tolerating
 from gptcalc.sources.huggingface import read
+from gptcalc.sources.huggingface.unread import Ignored
 
 SMALL = {
     "vocab_size": 97,
@@ -213,17 +214,50 @@ def test_laguna_gates_every_element_where_the_flag_is_false() -> None:
 
 
 def test_the_larger_model_gives_its_text_model_a_type() -> None:
-    """qwen3_asr's text model is called qwen3_asr_text in older files, a type that its class doesn't look at."""
-    reading = read({"model_type": "qwen3_asr", "text_config": {"model_type": "qwen3_asr_text", **SMALL}})
+    """A type that nobody knows inside one whose class doesn't look at it, as older files have them."""
+    reading = read({"model_type": "qwen3_asr", "text_config": {"model_type": "qwen3_asr_words", **SMALL}})
     assert reading.model_type == "qwen3"
 
 
-def test_a_part_that_the_class_does_not_look_into_is_counted_by_hand_only() -> None:
-    config = {"model_type": "qwen3_asr", "thinker_config": {"text_config": {"model_type": "qwen3_asr_text", **SMALL}}}
-    with pytest.raises(InputError, match="thinker_config: transformers' class of qwen3_asr doesn't read it"):
+def test_a_part_that_the_class_does_not_look_into_is_ignored_and_named() -> None:
+    """Qwen3ASRForConditionalGeneration of transformers 5.24 on such a file holds a text model of 1,720,574,976."""
+    part = {"model_type": "qwen3_asr_thinker", "text_config": {"model_type": "qwen3_asr_text", **SMALL}}
+    config = {"model_type": "qwen3_asr", "thinker_config": part}
+    reading = read(config)
+    assert params(reading.architecture).total == 1_720_574_976
+    assert [note.names for note in reading.notes if isinstance(note, Ignored)] == [("thinker_config",)]
+    with tolerating(True, []), pytest.raises(InputError, match="thinker_config: transformers' class of qwen3_asr"):
         read(config)
-    with tolerating(False, ["thinker_config"]):
-        assert read(config).model_type == "qwen3"
+    assert arch(part).d == 64
+
+
+def test_biases_of_shared_experts() -> None:
+    """mlp_bias of nemotron_h: two biases more in the shared experts, 7688 + 64; none in the routed ones."""
+    config = {"model_type": "nemotron_h", "hidden_size": 64, "vocab_size": 97, "layers_block_type": ["moe"],
+              "mlp_bias": True, "n_routed_experts": 2, "moe_intermediate_size": 24}  # fmt: skip
+    without = params(arch({**config, "mlp_bias": False})).total
+    assert params(arch(config)).total == without + 7688 + 64
+
+
+def test_a_class_that_ties_nothing_is_untied_whatever_the_flag() -> None:
+    """KimiLinearForCausalLM lists no tied weights, and so holds an output matrix of 97 × 64 though the flag is set."""
+    table = {"model_type": "nemotron_h", "hidden_size": 64, "vocab_size": 97, "layers_block_type": ["mlp"]}
+    untied, tied = (params(arch({**table, "tie_word_embeddings": tie})).total for tie in (False, True))
+    assert untied == tied == 2 * 97 * 64 + 64 + 64 + 2 * 64 * 21504
+
+
+def test_windows_of_all_softmax_layers() -> None:
+    """MiniMaxModel masks with a window where the config has one."""
+    config = {"model_type": "minimax", **SMALL, "sliding_window": 6, "num_local_experts": 6}
+    assert read(config).document["attn"]["window"] == 6
+
+
+def test_heads_that_do_not_divide_a_width() -> None:
+    """floor(64/5) = 12 channels a head for classes without a check (Qwen3's default is 128); Llama's refuses."""
+    config = {**SMALL, "num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": None}
+    assert "d_head: 12" in str(read({"model_type": "mixtral", **config}).document).replace("'", "")
+    with pytest.raises(InputError, match="not a multiple of n_heads"):
+        read({"model_type": "llama", **config})
 
 
 @pytest.mark.parametrize(

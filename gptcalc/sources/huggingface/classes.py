@@ -21,7 +21,10 @@ class ConfigClass(msgspec.Struct, frozen=True):
     defaults: what is assumed for absent fields.
     partial: whether unscaled rotations read the share of channels that turn.
     parts: where a multimodal config has others inside -> the type of one that says none.
+    inside: of such a part what the larger class assumes and the part's own class doesn't: `absent` where the part is
+        missing, `given` where it is there and leaves a field out.
     ties: whether a multimodal model's output shares the embedding's table, see `wrappers`.
+    divides: whether the class refuses a width that its heads don't divide; others leave the remainder out.
     """
 
     classes: tuple[str, ...]
@@ -30,7 +33,9 @@ class ConfigClass(msgspec.Struct, frozen=True):
     defaults: dict[str, Any] = {}
     partial: bool = True
     parts: dict[str, str] = {}
+    inside: dict[str, dict[str, dict[str, Any]]] = {}
     ties: str | None = None
+    divides: bool = False
 
     def own(self, name: str) -> str:
         """A field by the class's own name."""

@@ -58,6 +58,12 @@ DEEPSEEK_MOE = LLAMA.but(
     names=NAMES,
 )
 
+#: DeepSeek-OCR's: the second version's routing, which never divides by the chosen weights' sum
+DEEPSEEK_OCR2 = DEEPSEEK_MOE.but(
+    document={"d_head": None, "moe": {**EXPERTS, "normalize": False, "groups": groups(score="max", method="group_limited_greedy")}},
+    only={"topk_method": ("greedy", "group_limited_greedy")},
+)
+
 ROUTED = DEEPSEEK_MOE.but(
     document={"moe": SIGMOID, "mtp": optional("num_nextn_predict_layers", "num_mtp_layers", least=0)},
     only={"scoring_func": "sigmoid", "topk_method": "noaux_tc"},
@@ -123,6 +129,7 @@ READERS: dict[str, Reader] = {
     "deepseek": DEEPSEEK_MOE,
     "deepseek_v2": DEEPSEEK_V2,
     "deepseek_v3": DEEPSEEK_V3,
+    "deepseek_ocr2_text": DEEPSEEK_OCR2,
     "kimi_k2": DEEPSEEK_V3.but(like="deepseek_v3"),
     "deepseek_v32": DEEPSEEK_V32,
 }

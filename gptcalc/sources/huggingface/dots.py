@@ -70,8 +70,7 @@ def turning(fields: Fields) -> int:
 
 def kinds_of_layers(fields: Fields, n: int) -> Sequence[str]:
     """Chosen keys in the first two layers and in every fourth from the second on, windows in the rest."""
-    fields.flag("use_sliding_window")
-    everywhere = fields.get("use_sliding_window") is False
+    everywhere = not fields.flag("use_sliding_window")
     return ["mla" if everywhere or i < 2 or i % 4 == 1 else "local" for i in range(n)]
 
 

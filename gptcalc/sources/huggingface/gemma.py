@@ -72,13 +72,14 @@ GEMMA3 = GEMMA2.but(
     document={
         "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
         "rope": rope(),
-        "attn": {"scale": Hole(query_scale), "softcap": number("attn_logit_softcapping"), "qk_norm": "head"},
+        "attn": {"scale": Hole(query_scale), "qk_norm": "head"},
         "local": {
             "like": "attn",
             "window": size("sliding_window"),
             "rope": rope("rope_local_base_freq", layer_type=SLIDING, scaled=False),
         },
     },
+    irrelevant=("attn_logit_softcapping",),  # transformers' class takes it over from Gemma 2 and never applies it
 )
 
 

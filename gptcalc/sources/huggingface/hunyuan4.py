@@ -75,4 +75,7 @@ HY_V4 = GLM_MOE_DSA.but(
     },
 )
 
-READERS: dict[str, Reader] = {"hy_v4": HY_V4}
+#: the text model of the larger one, whose latents are normed as the stream is
+HY_V4_VL = HY_V4.but(document={"mla": {**HY_V4.document["mla"], "latent_norm": rmsnorm()}})
+
+READERS: dict[str, Reader] = {"hy_v4": HY_V4, "hy_v4_vl_text": HY_V4_VL}

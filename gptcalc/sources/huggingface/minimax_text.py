@@ -42,7 +42,7 @@ MINIMAX_TEXT = MIXTRAL.but(
         "layers": stack(_mixers, "moe"),
         "rope": rope(fraction="partial_rotary_factor", channels="rotary_dim"),
         "norm_at": "stream",
-        "attn": share("full_attn", "full_attention"),
+        "attn": {**MIXTRAL.document["attn"], **share("full_attn", "full_attention")},
         "lightning": {
             "like": "linear",
             "n_heads": size("num_attention_heads"),
@@ -63,7 +63,7 @@ MINIMAX_TEXT = MIXTRAL.but(
         },
     },
     only={"postnorm": True, "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid"},
-    irrelevant=("sliding_window", "router_jitter_noise"),
+    irrelevant=("router_jitter_noise",),
     names=in_layers(
         PREFIX,
         {

@@ -92,6 +92,13 @@ MODERNBERT = Reader(
     },
 )  # fmt: skip
 
+
+def half(fields: Fields) -> int:
+    """What the class works with and saves, or half of what it is given."""
+    both = fields.needed("local_attention") // 2
+    return fields.size("sliding_window") or both
+
+
 #: the same as a decoder: each token sees those before it, near ones half as far as local_attention
 MODERNBERT_DECODER = MODERNBERT.but(
     document={
@@ -100,7 +107,7 @@ MODERNBERT_DECODER = MODERNBERT.but(
         "head": {"dense": DENSE},
         "local": {
             "like": "attn",
-            "window": Hole(lambda f: f.needed("local_attention") // 2),
+            "window": Hole(half),
             "rope": rope("local_rope_theta", layer_type=SLIDING),
         },
     },

@@ -74,6 +74,8 @@ MPT = Reader(
     },
 )
 
+#: a width written as hidden_size is the whole model's here; transformers 5.24 reads it after it has made the experts,
+#: whose width then stays d_model's default, so that its model can't run
 DBRX = Reader(
     document={
         "d": size("d_model"),
@@ -84,7 +86,7 @@ DBRX = Reader(
         "n_kv_heads": optional("attn_config.kv_n_heads"),
         "d_ff": size("ffn_config.ffn_hidden_size"),
         "layers": "n*attn+moe",
-        "tying": flag("tie_word_embeddings"),
+        "tying": False,
         "rope": rope("attn_config.rope_theta"),
         "norm": {"kind": "layernorm", "bias": False},
         "mlp": choice("ffn_config.ffn_act_fn.name", silu="swiglu", gelu="geglu"),
@@ -103,7 +105,11 @@ DBRX = Reader(
         "ffn_config.moe_normalize_expert_weights": 1.0,
         "ffn_config.ffn_act_fn.name": "silu",
     },
-    only={"ffn_config.moe_normalize_expert_weights": (1, 1.0), "ffn_config.uniform_expert_assignment": False},
+    only={
+        "ffn_config.moe_normalize_expert_weights": (1, 1.0),
+        "ffn_config.uniform_expert_assignment": False,
+        "tie_word_embeddings": False,  # the class refuses any other
+    },
     irrelevant=frozenset(
         {"ffn_config.hidden_size", "ffn_config.moe_jitter_eps", "rope_parameters", "num_key_value_heads"}
     ),

@@ -34,6 +34,14 @@ def single(fields: Fields) -> list[str]:
     return [known[word] for word in given]
 
 
+def latent(fields: Fields) -> int | None:
+    """The width in which the routed experts work; its two projections have no biases in a document."""
+    width = fields.size("moe_latent_size")
+    if width is not None and fields.flag("mlp_bias"):
+        raise fields.unsupported("mlp_bias", "biases of moe_latent_size's projections are not understood")
+    return width
+
+
 def predicting(fields: Fields) -> dict[str, Any] | None:
     """Multi-token-prediction modules: blocks of the sublayers that a pattern lists."""
     n = fields.size("num_nextn_predict_layers", least=0)
@@ -69,7 +77,8 @@ NEMOTRON_H = LLAMA.but(
             **SIGMOID,
             "n_shared": optional("n_shared_experts", least=0),
             "d_shared": optional("moe_shared_expert_intermediate_size", least=0),
-            "d_latent": optional("moe_latent_size"),
+            "d_latent": Hole(latent),
+            "bias": Hole(lambda fields: ["shared"] if fields.flag("mlp_bias") else None),
         },
         "mtp": Hole(predicting),
     },

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, _plain
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MISTRAL, MIXTRAL
-from gptcalc.sources.huggingface.reader import Reader, layernorm, number, sites, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm, number, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, fused, in_layers
 
@@ -23,13 +24,21 @@ PHI = GPT_NEOX.but(
 
 PHI3 = MISTRAL.but(names=in_layers(PREFIX, {**fused("self_attn.qkv_proj", QKV), **fused("mlp.gate_up_proj", GATE_UP)}))
 
+
+def two_experts(fields: Fields) -> int:
+    """A sparse mixer chooses twice, whatever a config says; the vendor's own code allows nothing else."""
+    if (given := fields.needed("num_experts_per_tok")) != 2:
+        raise fields.unsupported("num_experts_per_tok", f"only 2 is understood, found {given}")
+    return given
+
+
 PHIMOE = MIXTRAL.but(
     document={
         "norm": layernorm("rms_norm_eps"),
         "bias": sites(attn="attention_bias", head="lm_head_bias"),
         "moe": {
             "n_experts": size("num_local_experts"),
-            "top_k": size("num_experts_per_tok"),
+            "top_k": Hole(two_experts),
             "router": "sparsemixer",
             "jitter": number("router_jitter_noise"),
             "normalize": False,

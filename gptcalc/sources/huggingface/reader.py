@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from gptcalc.document import KINDS
 from gptcalc.document.keys import DEFAULT_LAYERS
-from gptcalc.errors import InputError, did_you_mean
+from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.classes import class_of
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.published import published
@@ -277,6 +277,8 @@ class Reader:
         for template in self.aside:
             with suppress(InputError):
                 fill(template, fields)
+        if "d_head" in self.document and (width := whole_channels(document, fields)):
+            document["d_head"] = width
         own = published(fields.model_type)
         document["storage"] = {"fused": together(self.names), "modules": modules(self.names), **own}
         check(fields, self.only, self.irrelevant, self.vendor)
@@ -296,3 +298,15 @@ class Reader:
             if refers <= used | {None}:
                 return set(sections) - used
             used |= refers
+
+
+def whole_channels(document: Mapping[str, Any], fields: Fields) -> int | None:
+    """The width of a head where the config says none and the heads don't divide the model's: as the class rounds."""
+    d, n_heads = document.get("d"), document.get("n_heads")
+    if document.get("d_head") is not None or fields.known is None or fields.known.divides or not (d and n_heads):
+        return None
+    if d % n_heads == 0 or d < n_heads:
+        return None
+    text = f"{n_heads} heads do not divide a width of {d}: transformers' class of {printable(fields.model_type)} gives"
+    fields.notes.append(f"{text} each {d // n_heads} channels")
+    return int(d // n_heads)

@@ -68,6 +68,8 @@ def rope(
         if flat is not None and base != flat:
             fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
         part = None if fraction is None else own.get("partial_rotary_factor", number_of(fraction, fields))
+        if fraction is None and own.get("rope_type") == "proportional":
+            part = own.get("partial_rotary_factor")  # this kind turns a share wherever it stands
         if isinstance(fraction, float) and own and "partial_rotary_factor" not in own and fields.known is not None:
             part = 1.0
         if fields.known is not None and not fields.known.partial and own.get("rope_type", own.get("type")) in PLAIN:

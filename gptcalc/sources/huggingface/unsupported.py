@@ -13,23 +13,40 @@ nezha nllb-moe nystromformer pegasus_x perceiver plbart prophetnet reformer remb
 roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xlm-roberta-xl xmod yoso
 """
 
+_OWN_ATTENTION = "text models that read images by cross-attention of their own are not supported yet"
+
 #: model_type -> why its configs are not read
 UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(_RECURRENT.split(), "recurrent mixers are not supported yet"),
     **dict.fromkeys(_OTHERS.split(), "this encoder or encoder-decoder is not read yet"),
+    "blip": "a text decoder with cross-attention to an image encoder is not read yet",
     "blt": "byte patches between smaller transformers are not supported yet",
+    "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "cpmant": "prompts in front of every text and positions by segment are not supported yet",
+    "diffusion_gemma": "a decoder of whole blocks that reads its own encoder's keys and values is not supported yet",
     "dory": "a loop over layers on the unit sphere is not supported yet",
+    "ernie4_5_vl_moe": "two mixtures of experts side by side, one for text and one for images, are not supported yet",
+    "evolla": _OWN_ATTENTION,
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
+    "glm5_next": "recurrent mixers are not supported yet",
     "gsa": "memory in slots that a softmax reads is not supported yet",
     "hgrn2": "decays with a learned lower bound for each layer are not supported yet",
     "hrm_text": "loops over layers at two speeds are not supported yet",
+    "idefics": _OWN_ATTENTION,
+    "inkling2_loop": "looped layers are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
+    "kosmos-2": "a text model with norms inside its sublayers is not read yet",
+    "kosmos-2.5": "a text model with sinusoidal positions beside an image encoder is not read yet",
+    "kyutai_speech_to_text": "parallel streams of audio codes are not supported yet",
+    "molmo2": "a table of embeddings with more rows than the output has is not supported yet",
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
     "musicgen": "parallel streams of audio codes are not supported yet",
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
+    "pi0": "a second model that writes actions beside the text model is not supported yet",
+    "pix2struct": "this encoder or encoder-decoder is not read yet",
+    "pp_formulanet": "this encoder or encoder-decoder is not read yet",
     "qwen4_exp": "embeddings of n-grams are not supported yet",
     "qwen4_exp_text": "embeddings of n-grams are not supported yet",
     "rwkv5": "decay and bonus of a matrix for each head (RWKV-5) are not supported yet",
@@ -37,5 +54,8 @@ UNSUPPORTED: dict[str, str] = {
     "rwkv7": "a delta rule whose rate is channel by channel (RWKV-7) is not supported yet",
     "samba": "Mamba beside attention in windows in one stack is not read yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
+    "udop": "this encoder or encoder-decoder is not read yet",
+    "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
+    "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
 }

@@ -13,7 +13,7 @@ from gptcalc.errors import InputError, printable
 from gptcalc.sources.huggingface.classes import class_of
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.fields import shown
-from gptcalc.sources.huggingface.unread import tolerance
+from gptcalc.sources.huggingface.unread import Ignored, tolerance
 
 #: where multimodal configs keep the config of their text model; a type inside may have another inside
 NESTED = (
@@ -51,6 +51,8 @@ def flat_type(config: Mapping[str, Any]) -> str | None:
 
 
 FLAG = "tie_word_embeddings"
+TEXT, THINKER = "text_config", "thinker_config"
+LEFT_OUT = "text model of a multimodal config; the rest is left out"
 
 
 class Text(NamedTuple):
@@ -72,29 +74,54 @@ def text_model(config: Mapping[str, Any]) -> Text:
         if inner is None:
             continue
         place = ".".join(path)
-        must_be_read(outer, path[0])
+        if (left := left_aside(outer, path[0])) is not None:
+            return of_the_class(str(outer), without(config, path[0]), [left])
         between = holder.get("model_type")
         if holder is not config and isinstance(between, str):
             around = (*around, between)
         notes = [f"text model of a multimodal config ({place}); the rest is left out"]
         return Text(merged(inner, config, holder, path, notes), place, around, notes)
-    kind = part_of(outer, "text_config") or TEXT_TYPES.get(str(outer)) or flat_type(config)
-    if kind is not None and outer not in READERS:
-        notes = ["text model of a multimodal config; the rest is left out"]
-        return Text({**config, "model_type": kind}, "", around, notes)
+    if outer in READERS:
+        return Text(config, "", around, [])
+    if any(part_of(outer, part) for part in (TEXT, THINKER)):
+        return of_the_class(str(outer), config, [])
+    kind = TEXT_TYPES.get(str(outer)) or flat_type(config)
+    if kind is not None:
+        return Text({**config, "model_type": kind}, "", around, [LEFT_OUT])
     return Text(config, "", around, [])
 
 
-def must_be_read(outer: Any, part: str) -> None:
-    """The part with the text model must be one that the larger model's class looks into: another would run other sizes.
+def of_the_class(outer: str, config: Mapping[str, Any], notes: list[str]) -> Text:
+    """The text model that a larger class assumes where its config has none, with what the whole says flat."""
+    types = (outer, *filter(None, (part_of(outer, THINKER),)))
+    whole = class_of(types[-1])
+    tied = None if whole is None or whole.ties is None else whole.ties[0] == "1"
+    own = {**({} if tied is None else {FLAG: tied}), **assumed(types[-1], TEXT, "absent")}
+    kind = {"model_type": part_of(types[-1], TEXT)}
+    return Text({**own, **({FLAG: tied} if tied else {}), **config, **kind}, "", types, [*notes, LEFT_OUT])
+
+
+def assumed(outer: Any, part: str, case: str) -> Mapping[str, Any]:
+    known = class_of(outer) if isinstance(outer, str) else None
+    return known.inside.get(part, {}).get(case, {}) if known else {}
+
+
+def without(config: Mapping[str, Any], part: str) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != part}
+
+
+def left_aside(outer: Any, part: str) -> Ignored | None:
+    """The note that the larger model's class doesn't look into the part with the text model, but takes one of its own.
 
     Qwen3-ASR's first files have their own code's thinker_config; transformers' class of that type takes its defaults.
     """
     known = class_of(outer) if isinstance(outer, str) else None
-    if known is None or not known.parts or part in known.parts or part in tolerance().ignore:
-        return
-    problem = f"transformers' class of {outer} doesn't read it and assumes sizes of its own; the vendor's code reads it"
-    raise InputError(f"{part}: {problem}", f"--ignore {part} counts what stands there", "unsupported")
+    if known is None or not known.parts or part in known.parts:
+        return None
+    problem = f"transformers' class of {outer} doesn't read it and assumes a text model of its own"
+    if TEXT not in known.parts or (tolerance().strict and part not in tolerance().ignore):
+        raise InputError(f"{part}: {problem}", f"the contents of {part}, given alone, are counted", "unsupported")
+    return Ignored(f"{part} is ignored: {problem}, which is counted; given alone, {part} is counted itself", [part])
 
 
 def _inside(config: Mapping[str, Any], path: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
@@ -118,8 +145,11 @@ def merged(
 ) -> Mapping[str, Any]:  # fmt: skip
     """A text config with what the whole says of it: its type where it has none, and whether it is tied."""
     values = dict(inner)
+    outer = holder.get("model_type") or config.get("model_type")
+    if inner.get("model_type") in (None, part_of(outer, path[-1])):
+        values = {**assumed(outer, path[-1], "given"), **inner}
     if values.get("model_type") is None:
-        kind = text_type(holder.get("model_type") or config.get("model_type"), path[-1])
+        kind = text_type(outer, path[-1])
         if kind is not None:
             values["model_type"] = kind
     elif values["model_type"] not in READERS:  # a type that the larger class doesn't look at
