@@ -60,7 +60,10 @@ DEEPSEEK_MOE = LLAMA.but(
 
 #: DeepSeek-OCR's: the second version's routing, which never divides by the chosen weights' sum
 DEEPSEEK_OCR2 = DEEPSEEK_MOE.but(
-    document={"d_head": None, "moe": {**EXPERTS, "normalize": False, "groups": groups(score="max", method="group_limited_greedy")}},
+    document={
+        "d_head": None,
+        "moe": {**EXPERTS, "normalize": False, "groups": groups(score="max", method="group_limited_greedy")},
+    },
     only={"topk_method": ("greedy", "group_limited_greedy")},
 )
 
