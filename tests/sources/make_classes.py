@@ -137,7 +137,7 @@ def entry(model_type: str) -> dict[str, Any] | None:
     if inside := parts(model_type):
         said["parts"] = inside
         said["ties"] = ties(model_type, own)
-        said["inside"] = {key: own for key in inside if (own := inside_by_default(config, key))}
+        said["inside"] = {key: assumes for key in inside if (assumes := inside_by_default(config, key))}
     return said
 
 
