@@ -33,7 +33,7 @@ CacheForm = Literal["latent", "expanded"]
 Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
 ZeroStage = Literal[0, 1, 2, 3]
 Offload = Literal["none", "optimizer", "parameters"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "operators", "full"]
 Kernel = Literal["flash", "eager"]
 GradientType = Literal["fp32", "bf16"]
 
@@ -144,7 +144,11 @@ Zero: TypeAlias = Annotated[
 ]
 OffloadOption: TypeAlias = Annotated[Offload, Option("What is kept in the host's memory.")]
 Lora: TypeAlias = Annotated[str | None, Option("Train adapters only: 8, 16:attn.q,attn.v, 8:all.", "RANK[:TARGETS]")]
-RecomputeOption: TypeAlias = Annotated[Recompute, Option("Activations made again in the backward pass.")]
+RecomputeOption: TypeAlias = Annotated[
+    Recompute,
+    Option("Activations made again in the backward pass: attention's core, all but attention and every second product "
+           "(torchtitan), or whole layers."),
+]  # fmt: skip
 AttentionKernel: TypeAlias = Annotated[Kernel, Option("flash (default), or scores kept whole.")]
 SequenceParallel: TypeAlias = Annotated[bool, Option("Split what tensor parallelism leaves whole along the sequence.")]
 MicroBatch: TypeAlias = Annotated[
@@ -330,6 +334,7 @@ class TrainingRun(Run, frozen=True, kw_only=True):
 
     batch: StepBatch = None
     dtype: DType = "bf16"
+    engine: EngineOption = "ideal"
     overhead: Overhead = 0
     tp: TP = 1
     pp: PP = 1
@@ -344,6 +349,14 @@ class TrainingRun(Run, frozen=True, kw_only=True):
     sequence_parallel: SequenceParallel = False
     micro_batch: MicroBatch = None
     lora: Lora = None
+    mtp: WithMTP = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.engine not in ("ideal", "transformers"):
+            raise InputError(
+                f"--engine {self.engine}: it serves and doesn't train", "ideal and transformers do", "usage"
+            )
 
 
 class FitRun(InferenceRun, frozen=True, kw_only=True):

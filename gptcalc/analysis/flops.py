@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gptcalc.analysis.operators import made_again
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase
+from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, Recompute
 from gptcalc.equations import BEFORE, Equations, Layer, Line, Stage, Within, Workload, equations, workload
 from gptcalc.options import keywords
 
@@ -48,8 +49,9 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     model = equations(architecture, how.form, how.kept, how.chunks)
     for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
         own = stage.workload(work)
+        again = {id(line) for line in _made_again(stage, how)}
         for line in stage.lines:
-            n = line.flops(own) * times * (passes + how.batch * _is_made_again(stage, line, how))
+            n = line.flops(own) * times * (passes + how.batch * (id(line) in again))
             if n:
                 name = component or line.component
                 by_component[name] = by_component.get(name, 0) + n
@@ -110,14 +112,27 @@ def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:
     return [(model.mtp, model.mtp.times, "mtp"), (model.output, model.mtp.times, "mtp")]
 
 
-def _is_made_again(stage: Stage, line: Line, how: FlopsRun) -> bool:
-    """Whether the backward pass makes a line's result again (Korthikanti et al. 2022, arXiv:2205.05198)."""
-    if how.recompute == "none" or not isinstance(stage, Layer):
-        return False
-    return how.recompute == "full" or line.attends()
+def _made_again(stage: Stage, how: FlopsRun) -> list[Line]:
+    """The lines whose results the backward pass makes again (Korthikanti et al. 2022, arXiv:2205.05198)."""
+    if not isinstance(stage, Layer):
+        return []
+    match how.recompute:
+        case "none":
+            return []
+        case "selective":
+            return [line for line in stage.lines if line.attends()]
+        case "operators":
+            return made_again(stage)
+        case "full":
+            return list(stage.lines)
 
 
-AGAIN = {"none": "no recomputation", "selective": "attention once more", "full": "the layers once more"}
+AGAIN: dict[Recompute, str] = {
+    "none": "no recomputation",
+    "selective": "attention once more",
+    "operators": "what is not kept once more, attention and every second product being kept",
+    "full": "the layers once more",
+}
 
 
 def scanned(model: Equations, how: FlopsRun) -> str:

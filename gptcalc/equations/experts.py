@@ -20,7 +20,7 @@ from gptcalc.architecture import (
     TopkSoftmax,
 )
 from gptcalc.equations.conditions import Chosen
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Aside, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.mlp import OWN, Activation, Names, feed_forward
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -181,6 +181,10 @@ def _weigh(lines: Lines, m: Experts) -> None:
     lines.pointwise(text, component=router, s_E="expert_scale", s_π="route_scale")
 
 
+#: what each expert makes is kept where it is weighted afterwards (transformers' own kernels)
+WEIGHED = Aside(narrow=1, along="e")
+
+
 def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Chosen) -> None:
     i = width
     keys = {"gate": "gate", "up": "up"}
@@ -197,7 +201,8 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} H[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
-        chosen, 2 if m.latent is not None else 0, W_D=Mark("down", "down"), b_D="down.bias",
+        chosen, 2 if m.latent is not None else 0, aside=WEIGHED if weigh else None, W_D=Mark("down", "down"),
+        b_D="down.bias",
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import Dense, Head, Pooler
 from gptcalc.equations.conditions import Wanted
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
@@ -73,7 +75,8 @@ def dense(
     into, out = _last(source), _last(target)
     name = matrix[1:]
     text = f"{target} = Σ_{into} {source}·{matrix}[{into},{out}]{plus(f'b{name}[{out}]', d.bias)}"
-    lines.sum(text, condition, 2, **{matrix: key, f"b{name}": f"{key}.bias"})
+    marks: dict[str, Any] = {matrix: key, f"b{name}": f"{key}.bias"}
+    lines.sum(text, condition, 2, **marks)
     if d.function != "none":
         lines.pointwise(f"{target} = {d.function}({target})", condition, saved=2)
     if d.norm is not None:

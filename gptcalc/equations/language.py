@@ -263,6 +263,21 @@ class Tensor(Struct, frozen=True, eq=False):
 SAVED = "kept for the backward pass: inputs of products, norms and activations, the softmax's result, masks, logits"
 
 
+class Aside(Struct, frozen=True):
+    """What transformers' own kernels keep of a line beside what is marked as saved: they are not fused.
+
+    Norms compute in fp32 and keep that copy in place of their input (modeling_llama.py, LlamaRMSNorm), then what they
+    multiply with the weight; torch's layer norm keeps mean and deviation of a row. φ(g) of a gated layer is kept, too.
+    """
+
+    upcast: bool = False  # the input is kept in fp32
+    narrow: int = 0  # results of the left side's size, in the model's type
+    wide: int = 0  # the same, in fp32
+    row: int = 0  # bytes a row, which is all but the letters …
+    over: str = ""
+    along: str = ""  # letters that what is kept has beside the left side's
+
+
 #: bytes a row that FlashAttention keeps for its backward pass: log-sum-exp in fp32 (arXiv:2307.08691, §3.1)
 LOG_SUM_EXP = 4
 
@@ -287,6 +302,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training (SAVED)
     stored: Stored | None = None  # store lines: what is kept …
     kept: Keep | None = None  # … and how much of it
+    aside: Aside | None = None  # what kernels that are not fused keep beside
     flash: int = 0  # bytes a row (the left side without the past) that fused attention keeps instead of the pairs
     constants: Mapping[str, Named] = {}  # numbers that the text has by name: ε of a norm, divisors of frequencies
 
@@ -377,17 +393,18 @@ class Lines:
         return Lines(self.prefix if prefix is None else prefix, component, self.scope, self.lines)
 
     def sum(
-        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", **keys: str | Mark
-    ) -> None:
+        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "",
+        aside: Aside | None = None, **keys: str | Mark,
+    ) -> None:  # fmt: skip
         """A counted sum. Keywords mark weights: symbol = key after the prefix."""
-        self._add("sum", text, condition, saved, component, keys)
+        self._add("sum", text, condition, saved, component, keys, aside=aside)
 
     def pointwise(
         self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", flash: int = 0,
-        constants: Mapping[str, Named] | None = None, **keys: str | Mark,
+        constants: Mapping[str, Named] | None = None, aside: Aside | None = None, **keys: str | Mark,
     ) -> None:  # fmt: skip
         """A line without FLOPs."""
-        self._add("pointwise", text, condition, saved, component, keys, flash, constants)
+        self._add("pointwise", text, condition, saved, component, keys, flash, constants, aside)
 
     def store(self, text: str, stored: Stored, kept: Keep) -> None:
         """A line whose left side stays in the cache."""
@@ -412,12 +429,13 @@ class Lines:
         keys: dict[str, str | Mark],
         flash: int = 0,
         constants: Mapping[str, Named] | None = None,
+        aside: Aside | None = None,
     ) -> None:
         where = component or self.component
         marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()}
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
-            condition=condition, saved=saved, flash=flash, constants=constants or {},
+            condition=condition, saved=saved, aside=aside, flash=flash, constants=constants or {},
         )  # fmt: skip
         self.lines.append(line)
 

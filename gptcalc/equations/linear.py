@@ -7,6 +7,8 @@ all, only ṙ. A state has no t: the lines from the first that has it to the las
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import Decay, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks, ix
 from gptcalc.equations.conditions import Constant
@@ -71,7 +73,7 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
     """Queries, keys or values: projected, convolved, through their activation, of length 1."""
     here, upper = f"{name}[t,{where}]", name.upper()
     bias = plus(f"b_{upper}[{where}]", name in a.bias)
-    marks = {f"W_{upper}": Mark(name, USES[name]), f"b_{upper}": Mark(f"{name}.bias")}
+    marks: dict[str, Any] = {f"W_{upper}": Mark(name, USES[name]), f"b_{upper}": Mark(f"{name}.bias")}
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]{bias}", None, 2, "", **marks)
     if a.kernel is not None:
         convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2, alone=True)

@@ -13,7 +13,7 @@ from gptcalc.architecture import (
     Softcaps,
 )
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Aside, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.symbols import Symbols
 
@@ -62,6 +62,11 @@ class Activation(Struct, frozen=True):
         if self.limit is not None and self.at == "output":
             active = f"min({active}, {number(self.limit)})"
         return f"{active}·{up}"
+
+
+#: what a gated layer keeps beside, its activation's result; others but the fused ones (gelu_new and the like)
+GATED = Aside(narrow=1)
+ASIDES = {"relu": Aside(narrow=-1), "gelu": None, "silu": None, "gelu_tanh": Aside(narrow=3)}
 
 
 class Names(Struct, frozen=True):
@@ -133,4 +138,4 @@ def feed_forward(
     if activation.name == "xielu":
         slopes = {"α_p": "alpha_p", "α_n": "alpha_n"}
     text = f"{names.hidden}[{here}] = {activation.text(up, gate)}"
-    lines.pointwise(text, condition, 2 * kept, component, **slopes)
+    lines.pointwise(text, condition, 2 * kept, component, aside=ASIDES.get(activation.name, GATED), **slopes)

@@ -6,7 +6,7 @@ from typing import Any
 
 from gptcalc.architecture import Norm
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Lines, Mark
+from gptcalc.equations.language import Aside, Lines, Mark
 
 
 def norm_line(
@@ -35,7 +35,16 @@ def norm_line(
     if norm.bias:
         text += f" + {beta}[{weight}]"
         keys[beta] = f"{key}.bias"
-    lines.pointwise(text, condition, saved=saved, constants={"ε": norm.eps}, **keys)
+    lines.pointwise(text, condition, saved=saved, constants={"ε": norm.eps}, aside=_aside(norm, over), **keys)
+
+
+def _aside(norm: Norm, over: str) -> Aside:
+    """Mean and deviation of a layer norm; the deviation of an RMS norm, which multiplies 1 + γ in fp32."""
+    if norm.kind == "layernorm":
+        return Aside(row=8, over=over)
+    return Aside(
+        upcast=True, narrow=norm.weight and not norm.offset, wide=norm.weight and norm.offset, row=4, over=over
+    )
 
 
 def narrowed(lines: Lines, name: str, source: str, key: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.saved import Work, saved_bytes
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.training import training
@@ -15,6 +18,10 @@ from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import equations
 from gptcalc.errors import InputError
+from gptcalc.sources import load
+from gptcalc.sources.huggingface import read
+
+DATA = Path(__file__).parents[1] / "data"
 
 S, B, H, A, V = 2048, 3, 1024, 16, 50304
 
@@ -380,3 +387,100 @@ def test_uneven_shares_are_rounded_up() -> None:
 def test_what_does_not_divide_is_refused() -> None:
     with pytest.raises(InputError, match="--tp 3: does not divide"):
         training(gpt(2), tp=3)
+
+
+# --- transformers' own kernels ----------------------------------------------------------------------------------------
+
+MEASURED = [json.loads(line) for line in (DATA / "saved_tensors.jsonl").read_text().splitlines()]
+
+#: where the measured is missed by more than 2 %, and by how much: what the fold says over the measured
+MISSED = {
+    ("phi3", "flash", "bf16"): 0.958, ("phi3", "flash", "fp32"): 0.954,  # one copy of the attention's output
+    ("phi3", "eager", "bf16"): 1.037, ("phi3", "eager", "fp32"): 1.058,  # values copied for heads free the projection
+    ("olmo2", "flash", "bf16"): 0.880, ("olmo2", "eager", "bf16"): 0.927,  # norms that multiply their weight in fp32
+    ("gpt2", "eager", "bf16"): 1.354,  # its softmax is in 16 bits
+    ("gpt_neox", "flash", "bf16"): 0.938, ("gpt_neox", "flash", "fp32"): 0.934,  # one copy, as phi3
+    ("mixtral", "flash", "bf16"): 0.974, ("qwen3_moe", "flash", "bf16"): 0.974,  # indices of the chosen experts
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", MEASURED, ids=lambda case: f"{case['config']['model_type']}-{case['attention']}-{case['dtype']}"
+)
+def test_what_a_layer_of_transformers_saves(case: dict[str, Any]) -> None:
+    """tests/data/README.md says how it was measured."""
+
+    def make(n_layers: int) -> Architecture:
+        config = {**case["config"], "n_layer": n_layers, "num_hidden_layers": n_layers}
+        if "layer_types" in config:
+            config["layer_types"] = config["layer_types"][:n_layers]
+        del config["n_layer" if config["model_type"] != "gpt2" else "num_hidden_layers"]
+        return build(read(config).document)
+
+    found = a_layer(
+        make, 96, 1, engine="transformers", attention=case["attention"], dtype=case["dtype"]
+    ) / case["bytes"]  # fmt: skip
+    missed = MISSED.get((case["config"]["model_type"], case["attention"], case["dtype"]))
+    assert found == (pytest.approx(1, abs=0.02) if missed is None else pytest.approx(missed, abs=0.002))
+
+
+@pytest.mark.parametrize("model_type", ["llama", "mistral", "qwen2", "qwen3"])
+def test_llamas_are_met_to_the_byte(model_type: str) -> None:
+    for case in MEASURED:
+        if (case["config"]["model_type"], case["attention"]) == (model_type, "flash"):
+            config = case["config"]
+            two, three = (build(read({**config, "num_hidden_layers": n}).document) for n in (2, 3))
+            kept = [
+                training(model, context=96, micro_batch=1, engine="transformers", dtype=case["dtype"])
+                for model in (two, three)
+            ]
+            assert kept[1].per_device.activations - kept[0].per_device.activations == case["bytes"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp"])
+def test_engines_that_do_not_train(engine: Any) -> None:
+    with pytest.raises(InputError, match="doesn't train"):
+        training(gpt(2), engine=engine)
+
+
+# --- torchtitan's recomputation by operators --------------------------------------------------------------------------
+
+
+def test_recomputation_by_operators() -> None:
+    """A Llama layer's products in order: queries, keys, values, output, gate, up, down. x, every other product's result
+    and attention's are kept, with a log-sum-exp in fp32 for each head."""
+    d, heads, kv, width, d_ff = 512, 8, 2, 64, 1024
+
+    def llama(n_layers: int) -> Architecture:
+        return build(
+            {"d": d, "v": 100, "c": 4096, "n_heads": heads, "n_kv_heads": kv, "n_layers": n_layers, "d_ff": d_ff}
+        )
+
+    kept = d + heads * width + kv * width + heads * width + d_ff + d  # x, q, v, o, gate, down
+    assert a_layer(llama, 64, 1, recompute="operators") == 64 * (2 * kept + 4 * heads)
+    model, none, again = (
+        llama(1),
+        *(flops(llama(1), context=64, phase="train", recompute=r) for r in ("none", "operators")),
+    )
+    once = 2 * 64 * (d * kv * width + heads * width * d + d * d_ff)  # keys, output, up
+    assert again.total - none.total == once
+    assert model.n_layers == 1
+
+
+# --- multi-token prediction -------------------------------------------------------------------------------------------
+
+
+def test_modules_that_are_trained() -> None:
+    """DeepSeek-V3's module: weights of 2, gradients of 4 and Adam's 12 bytes each, and activations of its layer and of
+    logits once more."""
+    model = load("deepseek-v3").architecture
+    plain, more = (training(model, context=64, micro_batch=1, mtp=mtp) for mtp in (False, True))
+    assert more.trainable - plain.trainable == 11_610_068_224
+    assert more.params - plain.params == 11_610_068_224
+    logits = 64 * 4 * model.v
+    added = more.per_device.activations - plain.per_device.activations
+    assert added > logits
+    assert "multi-token-prediction modules are left out (--mtp)" in plain.notes
+    assert not any("left out" in note for note in more.notes)
+    with pytest.raises(InputError, match="no multi-token-prediction modules"):
+        training(gpt(2), mtp=True)

@@ -181,7 +181,7 @@ def test_default_targets_need_a_model_that_has_them() -> None:
 #: the last words of the keys of matrices
 MATRICES = {
     "q", "q_a", "q_b", "k", "v", "out", "gate", "kv_a", "k_rope", "k_b", "v_b", "weights", "up", "down", "latent_down",
-    "latent_up", "shared_gate", "kv", "out_a", "out_b", "states",
+    "latent_up", "shared_gate", "kv", "out_a", "out_b", "states", "token_sinks",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ The rules beside the marks:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory.lora import LoRA, is_adapted
 from gptcalc.analysis.memory.sharding import Layout, share
+from gptcalc.analysis.operators import kept_results
 from gptcalc.conventions import Kernel, Recompute
-from gptcalc.dtypes import BF16
+from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Chosen, Equations, Line, Reference, Stage
 from gptcalc.equations.language import STREAM
 from gptcalc.equations.roles import LOOKED_BACK, STACKED, Role
@@ -42,6 +44,8 @@ class Work(NamedTuple):
     parallel: Layout = Layout()
     sequence_parallel: bool = False
     source: int = 0  # tokens that an encoder reads
+    fused: bool = True  # whether kernels keep no more than the equations' marks say
+    joint_qkv: bool = False  # whether queries, keys and values come out of one matrix
 
     @property
     def of_encoder(self) -> Work:
@@ -65,15 +69,18 @@ class Kept(NamedTuple):
     core: int = 0  # attention's scores, their softmax and dropout; with flash attention the log-sum-exp
     dispatched: int = 0  # copies of tokens for the experts they go to
     rest: int = 0
+    results: int = 0  # of those operators whose results are kept where the others' are made again; in none of the above
 
     @property
     def total(self) -> int:
-        return sum(self)
+        return self.entering + self.core + self.dispatched + self.rest
 
     def after(self, recompute: Recompute) -> Kept:
         """What is kept from the forward to the backward pass."""
         if recompute == "full":
             return Kept(entering=self.entering)
+        if recompute == "operators":
+            return Kept(entering=self.entering, rest=self.results)
         return self._replace(core=0) if recompute == "selective" else self
 
     def again(self, recompute: Recompute) -> int:
@@ -87,10 +94,13 @@ def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
     leaving = [size for line, size in saved if line.is_stream][-1]
     core = sum(size for line, size in saved if _is_core(line))
     rest = sum(size for line, size in saved) - core - leaving
+    if not work.fused:
+        rest += sum(aside_bytes(line, work) for line in stage.lines)
+        rest += sum(unturned_bytes(stage, work)) if work.joint_qkv else 0
     if adapted is not None:
         rest += sum(narrow_bytes(stage, work, adapted))
     dispatched = sum(copied_bytes(stage, work))
-    return Kept(leaving, core, dispatched, rest)
+    return Kept(leaving, core, dispatched, rest, sum(result_bytes(line, work) for line in kept_results(stage)))
 
 
 def embedding_kept(model: Equations, work: Work) -> Kept:
@@ -103,6 +113,8 @@ def output_kept(model: Equations, work: Work) -> Kept:
     first = model.output.lines[0]
     (x,) = (ref for ref in first.statement.references if ref.name in STREAM)
     rest = sum(saved_bytes(line, work) for line in model.output.lines if line.saved)
+    if not work.fused:
+        rest += sum(aside_bytes(line, work) for line in model.output.lines)
     return Kept(entering=work.width * elements(first, x, work), rest=rest)
 
 
@@ -119,6 +131,49 @@ def saved_bytes(line: Line, work: Work) -> int:
         return line.flash * elements(line, rows, work) if line.flash else 0
     width = work.width if line.saved == BF16.block_bytes else line.saved
     return width * elements(line, left, work)
+
+
+def aside_bytes(line: Line, work: Work) -> int:
+    """Bytes that kernels keep beside what is marked as saved, where they are not fused."""
+    left, width = line.statement.left, work.width
+    if work.attention == "eager" and line.attends():
+        return width * sum(repeated(line, work))
+    if line.flash:
+        wide = work.attention == "eager" and width < FP32.block_bytes
+        return wide * FP32.block_bytes * elements(line, left, work)
+    aside = line.aside
+    if aside is None:
+        return 0
+    upcast = (FP32.block_bytes - width) * aside.upcast
+    whole = Reference("", (*left.indices, *aside.along))
+    size = (upcast + width * aside.narrow + FP32.block_bytes * aside.wide) * elements(line, whole, work)
+    row = Reference("", tuple(letter for letter in left.indices if letter not in aside.over))
+    return size + (aside.row and aside.row * elements(line, row, work))
+
+
+def result_bytes(line: Line, work: Work) -> int:
+    """Bytes of a line's result; of the scores' what fused attention keeps instead."""
+    return saved_bytes(line, work) if line.flash else work.width * elements(line, line.statement.left, work)
+
+
+def unturned_bytes(stage: Stage, work: Work) -> Iterator[int]:
+    """Queries and keys as one projection makes them beside the values, which keep all of its result: rotated or normed
+    ones are kept besides."""
+    made = Counter(line.statement.left.name for line in stage.lines)
+    for line in stage.lines:
+        looked_on = any(weight.use in ("queries", "keys") for weight in line.weights.values())
+        if looked_on and line.saved and made[line.statement.left.name] > 1:
+            yield work.width * elements(line, line.statement.left, work)
+
+
+def repeated(line: Line, work: Work) -> Iterator[int]:
+    """Elements of keys and values that are copied for every head that shares them, as scores kept whole want them."""
+    heads = [letter for letter in line.ranges() if line.scope[letter].role == "heads"]
+    for factor in line.statement.factors:
+        if not line.is_of_pairs(factor) and "new" not in line.roles(factor):
+            copies = Reference("", (*factor.indices, *(letter for letter in heads if letter not in factor.indices)))
+            if copies.indices != factor.indices:
+                yield elements(line, copies, work) - elements(line, factor, work)
 
 
 def elements(line: Line, what: Reference, work: Work) -> int:

@@ -18,14 +18,18 @@ from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, sta
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, largest_layer, states
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import TrainingRun
+from gptcalc.conventions import Engine, TrainingRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Layer, equations
 from gptcalc.errors import InputError
 from gptcalc.options import keywords
 
-#: of what unfused norms save in fp32 (saved tensors of a layer as measured, against what fused kernels keep)
-UNFUSED = "transformers' own norms keep fp32 besides, 1.4 to 1.8 times as much a layer"
+#: whose kernels keep the activations, in words (saved tensors of a layer as measured)
+KERNELS: dict[Engine, str] = {
+    "ideal": "by fused kernels; transformers' own keep 1.4 to 1.8 times as much a layer (--engine transformers)",
+    "transformers": "by transformers' own kernels, as measured to 7 % a layer; norms that multiply in fp32 (OLMo 2) "
+    "keep 12 % more, GPT-2's own attention a third less",
+}
 
 
 class TrainingMemory(Memory, frozen=True, kw_only=True):
@@ -64,9 +68,10 @@ class Training:
         self.parallel = layout(architecture, how)
         self.plan = Plan(optimizers.named(how.optimizer), how.zero, how.offload, how.gradients).checked()
         self.adapted = None if how.lora is None else low_rank.parsed(how.lora, architecture.storage)
-        self.weights = Weights(architecture, how.dtype, self.parallel)
+        how.check_modules(architecture)
+        self.weights = Weights(architecture, how.dtype, self.parallel, modules=how.mtp)
         self.dtype = self.weights.dtype
-        self.unsplit = Weights(architecture, how.dtype, Layout())
+        self.unsplit = Weights(architecture, how.dtype, Layout(), modules=how.mtp)
         self.model = equations(architecture)
         self._check()
         self.parameters = [self._parameters(self.weights, number) for number in range(self.parallel.pp)]
@@ -132,7 +137,8 @@ class Training:
         width = (FP32 if self.dtype == FP32.name else BF16).block_bytes
         source = self.how.source_length(self.architecture)
         split = self.how.sequence_parallel
-        return Work(self.micro(batch), context, width, self.how.attention, self.parallel, split, source)
+        fused, joint = self.how.engine == "ideal", "qkv" in self.architecture.storage.fused
+        return Work(self.micro(batch), context, width, self.how.attention, self.parallel, split, source, fused, joint)
 
     def activations(self, number: int, batch: int | None, context: int) -> dict[str, int]:
         """A pipeline stage's activations, by what they are."""
@@ -154,7 +160,13 @@ class Training:
             if self.model.encoder:
                 parts["encoder"] = flying * self._encoder_kept(work.of_encoder)
         if number == self.parallel.pp - 1:
-            parts["output"] = flying * output_kept(self.model, work).total
+            output = output_kept(self.model, work).total
+            parts["output"] = flying * output
+            if self.how.mtp and self.model.mtp is not None:
+                module = kept(self.model.mtp, work, self.adapted)
+                modules = module.after(self.how.recompute).total + output
+                parts["multi-token-prediction modules"] = flying * self.model.mtp.times * modules
+                parts["made again"] = max(parts["made again"], module.again(self.how.recompute))
         return parts
 
     def _encoder_kept(self, work: Work) -> int:
@@ -286,7 +298,7 @@ class Training:
         again = "" if self.how.recompute == "none" else f", recomputation {self.how.recompute}"
         what = f"what the equations mark as saved, {self.how.attention} attention{again}{lora}"
         found = [
-            f"activations: {what}, by fused kernels; {UNFUSED}; work space and fragmentation come on top",
+            f"activations: {what}, {KERNELS[self.how.engine]}; work space and fragmentation come on top",
             f"overhead: {'as given' if self.how.overhead else 'none assumed (--overhead)'}",
         ]
         if self.plan.zero == 3:
@@ -302,8 +314,8 @@ class Training:
         notes = []
         if self.plan.zero and self.parallel.dp == 1:
             notes.append(f"--zero {self.plan.zero}: with one data parallel rank (--dp) nothing is divided")
-        if self.architecture.mtp is not None:
-            notes.append("multi-token-prediction modules are left out")
+        if self.architecture.mtp is not None and not self.how.mtp:
+            notes.append("multi-token-prediction modules are left out (--mtp)")
         return tuple(notes)
 
 
