@@ -340,7 +340,7 @@ def _silent_keys(a: Attention) -> Iterator[str]:
     unchanged = a.rope is None and a.clip is None and a.qk_limit is None  # what is added to a key arrives at its score
     convolved = a.kv_conv is not None  # less of it for the first tokens
     apart = a.scores.disentangled
-    if apart is not None and apart.own and apart.c2p:
+    if apart is not None and apart.own and apart.c2p and apart.own_key_bias:
         yield "position_k.bias"
     met = apart is not None and apart.p2c  # keys meet queries of distances, which differ
     if unchanged and a.qk_norm is None and not a.k_eq_v and not convolved and not met:

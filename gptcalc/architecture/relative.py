@@ -30,4 +30,5 @@ class Disentangled(Strict, frozen=True, kw_only=True):
     c2p: bool = True
     p2c: bool = True
     own: bool = False  # matrices of its own for positions, not those of queries and keys
+    own_key_bias: bool = True  # of that which makes keys; in the first version it has none
     norm: Norm | None = None  # of the table's rows

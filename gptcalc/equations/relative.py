@@ -50,7 +50,7 @@ def disentangled(lines: Lines, a: Attention, p: Disentangled) -> None:
     pairs = Pairs(a.window, a.chunk, both=not a.causal)
     met = []
     if p.c2p:
-        key, bias = ("position_k", True) if p.own else ("k", "k" in a.bias)
+        key, bias = ("position_k", p.own_key_bias) if p.own else ("k", "k" in a.bias)
         lines.sum(
             f"K_D[δ,h,a] = Σ_i r_D[δ,i]·W_KD[i,h,a]{plus('b_KD[h,a]', bias)}",
             saved=2,

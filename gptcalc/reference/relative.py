@@ -56,7 +56,7 @@ def disentangled_bias(a: Attention, p: Disentangled, q: Array, k: Array, w: Weig
     if p.c2p:
         name = "position_k" if p.own else "k"
         keys = (
-            step.linear(rows, w, name, d, p.own or "k" in a.bias).reshape(*heads).transpose(1, 2, 0)
+            step.linear(rows, w, name, d, p.own_key_bias if p.own else "k" in a.bias).reshape(*heads).transpose(1, 2, 0)
         )  # (H, h, 2·span)
         met = step.dot(q.swapaxes(1, 2), keys[None], "scores")  # (B, H, T, 2·span)
         bias = np.take_along_axis(met, place, axis=-1)

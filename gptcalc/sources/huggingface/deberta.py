@@ -1,4 +1,4 @@
-"""DeBERTa, versions 2 and 3: positions apart from content, as vectors of distances."""
+"""DeBERTa: positions apart from content, as vectors of distances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gptcalc.sources.huggingface.bert import BERT, MASKED, names
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import encoders, function
 from gptcalc.sources.huggingface.reader import Hole, Reader, size, when
-from gptcalc.sources.huggingface.tensors import in_layers
+from gptcalc.sources.huggingface.tensors import QKV, Held, bare, fused, in_layers
 
 
 def kinds(fields: Fields) -> set[str]:
@@ -76,4 +76,34 @@ DEBERTA = BERT.but(
     },
 )  # fmt: skip
 
-READERS: dict[str, Reader] = {"deberta-v2": DEBERTA}
+
+def first_distances(fields: Fields) -> dict[str, Any] | None:
+    """Of the first version: matrices of its own for positions, and no logarithm."""
+    found = kinds(fields)
+    most = fields.number("max_relative_positions") or -1
+    if not fields.flag("relative_attention") or not found:
+        return None
+    return {
+        "span": int(most) if most >= 1 else fields.needed("max_position_embeddings"),
+        "c2p": "c2p" in found,
+        "p2c": "p2c" in found,
+        "own": True,
+        "own_key_bias": False,
+    }
+
+
+_joint = "deberta.encoder.layer.{l}.attention.self."
+
+DEBERTA_1 = DEBERTA.but(
+    document={"attn": {"bias": ["q", "v", "out"], "disentangled": Hole(first_distances)}},
+    only={"conv_kernel_size": None, "talking_head": (False,), "legacy": True},
+    names={
+        **fused(_joint + "in_proj", QKV, groups="n_heads"),
+        "attn.q": (Held(_joint + "in_proj", parts=QKV, groups="n_heads"), bare(_joint + "q")),
+        "attn.v": (Held(_joint + "in_proj", parts=QKV, groups="n_heads"), bare(_joint + "v")),
+        "attn.position_k": _joint + "pos_proj",
+        "attn.position_q": _joint + "pos_q_proj",
+    },
+)
+
+READERS: dict[str, Reader] = {"deberta": DEBERTA_1, "deberta-v2": DEBERTA}

@@ -26,7 +26,7 @@ FAMILIES = {
     "cohere": "cohere cohere2 cohere2_moe cohere_compass_text",
     "cosmos": "cosmos3_edge_text",
     "ctrl": "ctrl",
-    "deberta": "deberta-v2",
+    "deberta": "deberta deberta-v2",
     "deepseek": "deepseek deepseek_v2 deepseek_v3 kimi_k2 deepseek_v32 deepseek_ocr2_text",
     "deepseek_v4": "deepseek_v4 deepseek_ref",
     "diffllama": "diffllama",

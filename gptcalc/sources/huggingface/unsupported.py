@@ -7,7 +7,7 @@ glm5_next_text hymba jet_nemotron plamo2
 """
 
 _OTHERS = """
-bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small canine clip convbert data2vec-text deberta
+bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small canine clip convbert data2vec-text
 encoder-decoder ernie esm flaubert fnet fsmt funnel ibert led longformer longt5 luke megatron-bert mobilebert mra mvp
 nezha nllb-moe nystromformer pegasus_x perceiver plbart prophetnet reformer rembert roberta-prelayernorm roc_bert
 roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xlm-roberta-xl xmod yoso
