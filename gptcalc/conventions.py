@@ -185,6 +185,9 @@ class Run(Struct, frozen=True, kw_only=True):
         if phase == "decode" and architecture.sees_all:
             problem = f"{architecture.name} sees all tokens at once, so none comes later"
             raise InputError(f"--phase decode: {problem}", "prefill is its pass", "usage")
+        if phase == "train" and architecture.block is not None:
+            problem = f"{architecture.name} drafts blocks, and is trained on many of each text"
+            raise InputError(f"--phase train: {problem}", "how many is not the model's to say", "unsupported")
 
     def check_modules(self, architecture: Architecture) -> None:
         """InputError where --mtp asks for modules that the model lacks."""

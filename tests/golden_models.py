@@ -8,7 +8,8 @@ Encoders have `hidden` (block 0's input, then every block's output, the last one
 encoder-decoders have `input_ids` or `input_features` (1, channels, frames) for the encoder, `decoder_input_ids` (1, 7),
 `encoder_output` and the last three decoded.
 
-Drafts (eagle3…) have `states` beside the tokens, what three layers of a target made of them. transformers has no class
+Drafts (eagle3…, dflash…) have `states` beside the tokens, what three layers of a target made of them, and `block`, the
+tokens of a block that is drafted behind them. transformers has no class
 for them: their truths are those of torch modules written for this, from what SpecForge's classes compute
 (specforge/modeling/draft), in float32 and float64. Their model.safetensors has a copy of the target's tables.
 """
@@ -82,8 +83,8 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     end = "_f64" if dtype is np.float64 and "logits_f64" in truth else ""  # transformers' XGLM can't be in float64
     model = Model(architecture, checkpoint, dtype=dtype)
     tokens, read = tokens_of(truth), source(truth)
-    states = truth.get("states")
-    whole = model.prefill(tokens, source=read, states=states)
+    states, block = truth.get("states"), truth.get("block")
+    whole = model.prefill(tokens, source=read, states=states, block=block)
     pairs = {"logits": (whole.logits, truth["logits" + end])}
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
@@ -107,6 +108,11 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
             np.concatenate(decoded, axis=1),
             truth.get("decode_logits" + end, truth["logits" + end][:, -3:]),
         )
+    elif block is not None and states is not None:  # the block behind all tokens, of which the last came one by one
+        model.prefill(tokens[:, :PROMPT], states=states[:, :PROMPT], block=block)
+        for at in range(PROMPT, tokens.shape[1]):
+            whole = model.decode(tokens[0, at], states=states[:, at : at + 1], block=block)
+        pairs["decode"] = whole.logits, truth["logits" + end]
     elif not architecture.sees_all and architecture.head.vocabulary:
         first, *later = [None] * 4 if states is None else np.split(states, (PROMPT, PROMPT + 1, PROMPT + 2), axis=1)
         model.prefill(tokens[:, :PROMPT], states=first)

@@ -263,7 +263,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-#: encoders and encoder-decoders; what they have beside DOCUMENTS
+#: what does not go token by token: encoders, encoder-decoders, blocks that are drafted; what they have beside DOCUMENTS
 ENCODERS: dict[str, dict[str, Any]] = {
     "an image beside": {
         "d": 24,
@@ -376,6 +376,22 @@ ENCODERS: dict[str, dict[str, Any]] = {
         "attn": {"buckets": {"n": 8, "max_distance": 9, "shared": False}},
         "moe": {"n_experts": 3, "top_k": 1, "d_ff": 13, "normalize": False},
         "encoder": {"tokens": "own", "d": 18, "n_heads": 2, "n_layers": 3, "layers": "n*attn+mlp"},
+    },
+    "draft of a block": {
+        "d": 22,
+        "v": 61,
+        "c": 40,
+        "n_heads": 6,
+        "n_kv_heads": 2,
+        "d_head": 10,
+        "d_v": 7,
+        "d_ff": 31,
+        "n_layers": 2,
+        "causal": False,
+        "target": {"layers": 3, "out_norm": True, "block": 5},
+        "embedding": {"borrowed": True},
+        "head": {"borrowed": True},
+        "attn": {"with_target": True, "qk_norm": "head", "bias": "qkv"},
     },
     "speech": {
         "d": 24,

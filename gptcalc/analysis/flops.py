@@ -75,10 +75,10 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         weights=total - attention - states,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, how, scanned(model, how) if states else ""),
+        convention=convention(work, how, scanned(model, how) if states else "", architecture.block),
         scan=how.scan if states else None,
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
-        approx_2n=2 * touched * tokens if how.phase != "train" else None,
+        approx_2n=2 * touched * tokens if how.phase != "train" and architecture.block is None else None,
         source=work.source or None,
         states=states,
     )
@@ -88,13 +88,14 @@ flops = keywords(FlopsRun, counted)
 
 
 def multiplied(architecture: Architecture, model: Equations) -> int:
-    """N of the approximations 2N and 6ND: active − embedding, a tied head's d·v counted."""
+    """N of the approximations 2N and 6ND: active − embedding, the d·v of a tied or borrowed head counted."""
     active = sum(
         entry.used
         for entry in ledger(model)
         if entry.stage is not model.mtp and entry.tensor.weight.component != "embedding"
     )
-    return active + (architecture.head.width * architecture.v if architecture.head.tying else 0)
+    head = architecture.head
+    return active + (head.width * architecture.v if head.tying or head.borrowed else 0)
 
 
 def of_states(stage: Stage, line: Line) -> bool:
@@ -146,14 +147,17 @@ def scanned(model: Equations, how: FlopsRun) -> str:
     return f"in chunks of {' and '.join(map(str, sizes))} tokens, whose products with each other count"
 
 
-def convention(work: Workload, how: FlopsRun, scan: str) -> str:
+def convention(work: Workload, how: FlopsRun, scan: str, block: int | None) -> str:
     """What the number counts, in words."""
     seen = "pairs that mask and window allow" if work.pairs == "causal" else "every query against every key"
     passes = f"3 × the forward pass, {AGAIN[how.recompute]}; " if work.phase == "train" else ""
     walked = f"recurrent states {scan}; " if scan else ""
     modules = "multi-token-prediction modules and their logits included; " if how.mtp else ""
+    wanted = f"logits of {work.logits} new tokens"
+    if block is not None:
+        wanted = f"the target's states of the new tokens taken in, one block of {block} drafted behind them"
     return (
-        f"{passes}{modules}2 FLOPs per multiply-add; {seen}; logits of {work.logits} new tokens; "
+        f"{passes}{modules}2 FLOPs per multiply-add; {seen}; {wanted}; "
         f"latent attention {how.form}; {walked}"
         "look-ups, biases, norms, softmax, RoPE, activations and gates not counted"
     )

@@ -133,6 +133,17 @@ def borrowed(model: Equations) -> dict[str, int]:
     return {tensor.weight.component: tensor.params for tensor in tensors if tensor.weight.borrowed}
 
 
+def not_counted(model: Equations) -> tuple[str, ...]:
+    """What is said of tables that are another model's, where there are any."""
+    tables = [f"{NAMES.get(part, part)} ({n:,} parameters)" for part, n in borrowed(model).items()]
+    verb = "is" if len(tables) == 1 else "are"
+    return (f"the target's {' and '.join(tables)} {verb} read, and not counted here",) if tables else ()
+
+
+#: what another model's tables are called, by their component
+NAMES = {"output": "output matrix"}
+
+
 def _mean(model: Equations, entries: list[Entry]) -> int | None:
     """Active parameters on average, rounded; None where a token's number is always the same."""
     own = [entry for entry in entries if entry.stage is not model.mtp]

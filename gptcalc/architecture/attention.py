@@ -26,7 +26,7 @@ from gptcalc.architecture.base import (
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
-from gptcalc.architecture.rope import Proportional, Rope, Temperature, check_rotation, rotated
+from gptcalc.architecture.rope import Dynamic, LongRope, Proportional, Rope, Temperature, check_rotation, rotated
 from gptcalc.architecture.sublayer import KV, Adapted, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
@@ -182,6 +182,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     # reads the stream and the embedding side by side, 2·d channels, normed together (arXiv:2405.16712); `apart`: each
     # normed by itself, the embedding in front (EAGLE-3)
     with_embedding: bool | Literal["apart"] = False
+    with_target: bool = False  # keys and values of a target's states, too, made once of each token (DFlash)
     adapter: Flat[Adapted | None] = None
 
     @property
@@ -235,6 +236,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             if not self.tied:
                 raise InputError(f"{name}.adapter_rank: weights that are not tied need no adapter")
             self._refuse("adapter_rank", self._of_the_input())
+        if self.with_target:
+            self._check_target()
         if not self.causal:
             self._refuse("source" if self.source else "causal", self._of_the_past())
         elif self.source:
@@ -246,6 +249,29 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             )
         if self.scores.buckets is not None or self.scores.disentangled is not None:
             self._check_distances()
+
+    def _check_target(self) -> None:
+        if self.causal:
+            raise InputError(f"{self.section}.with_target: the whole block is seen, so causal must be false")
+        others = {
+            "window": self.window is not None,
+            "with_embedding": bool(self.with_embedding),
+            "k_eq_v": self.k_eq_v,
+            "v_norm": self.v_norm is not None,
+            "value_scale": self.value_scale != 1.0,
+            "clip": self.clip is not None,
+            "softcap": self.scores.softcap is not None,
+            "sinks": self.scores.sinks,
+            "differential": self.differential is not None,
+            "tied": self.tied,
+            "goal": self.goal != "stream",
+            "qk_norm.at_read": self.qk_norm is not None and self.qk_norm.at_read,
+            "rope.scaling that changes with the length": self.rope is not None
+            and isinstance(self.rope.scaling, (Dynamic, LongRope)),
+            **self._of_positions(),
+            **self._of_the_input(),
+        }
+        self._refuse("with_target", others)
 
     def _check_differential(self) -> None:
         if self.n_kv_heads % 2:

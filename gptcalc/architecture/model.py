@@ -253,7 +253,15 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def sees_all(self) -> bool:
         """Whether tokens see what comes behind them, so that no token can come later: an encoder."""
         mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
-        return any(isinstance(mixer, Attention) and not mixer.causal and not mixer.source for mixer in mixers)
+        return any(
+            isinstance(mixer, Attention) and not mixer.causal and not mixer.source and not mixer.with_target
+            for mixer in mixers
+        )
+
+    @property
+    def block(self) -> int | None:
+        """How many tokens are drafted at once, where it is more than one."""
+        return None if self.target is None else self.target.block
 
 
 def grouped(layers: tuple[Repeat, ...]) -> list[tuple[Block, int]]:

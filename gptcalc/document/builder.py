@@ -211,7 +211,13 @@ class Builder:
         keys = self.doc.target
         if keys is None:
             return None
-        return TargetStates(layers=keys.layers, d=keys.d or self.doc.d, norm=self.chosen_norm(keys.norm))
+        return TargetStates(
+            layers=keys.layers,
+            d=keys.d or self.doc.d,
+            norm=self.chosen_norm(keys.norm),
+            out_norm=self.chosen_norm(keys.out_norm),
+            block=keys.block,
+        )
 
     def frequencies(self) -> int:
         """How many frequencies the layers share that turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -12,8 +13,11 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    CompressedAttention,
     LatentAttention,
+    Mixer,
     PerLayerEmbedding,
+    Recurrent,
     Sublayer,
     set_aside,
     sublayers,
@@ -97,6 +101,8 @@ def check_target(a: Architecture) -> None:
         raise InputError(f"head.rows: the output matrix is the {'embedding' if head.tying else 'target'}'s")
     if head.borrowed and (head.tying or not head.vocabulary):
         raise InputError("head.borrowed: there is no output matrix beside the embedding")
+    if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in mixers_of(a)):
+        raise InputError("with_target: there is no target with a block")
     if target is None:
         return
     for key, present in {
@@ -110,8 +116,22 @@ def check_target(a: Architecture) -> None:
     }.items():
         if present:
             raise InputError(f"target: not defined together with {key}")
-    if not a.keeps_embedding:
-        raise InputError("target: its hidden states are the stream, so no layer reads the tokens", "set with_embedding")
+    attending = [m.with_target for m in mixers_of(a) if isinstance(m, Attention)]
+    if target.block is None:
+        if not a.keeps_embedding:
+            raise InputError("target: its states are the stream, so no layer reads the tokens", "set with_embedding")
+    elif not all(attending) or not attending:
+        raise InputError("target.block: every attention must be with_target")
+    elif a.embedding.position != "none" or any(isinstance(m, NOT_IN_BLOCKS) or m.residual.conv for m in mixers_of(a)):
+        raise InputError("target.block: tables of positions, convolutions and states are not defined in a block")
+
+
+def mixers_of(a: Architecture) -> list[Mixer]:
+    return [mixer for block, _ in a.groups() for mixer in sublayers(block)]
+
+
+#: sublayers that look back on tokens in a way that is not defined for a block drafted at once
+NOT_IN_BLOCKS = (LatentAttention, CompressedAttention, *get_args(Recurrent))
 
 
 #: layers of a model with attention residuals, in which the number of sums that are mixed grows with the depth

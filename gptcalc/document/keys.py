@@ -139,6 +139,8 @@ class TargetKeys(Strict, frozen=True, kw_only=True):
     layers: Size
     d: Size | None = None
     norm: bool | Norm = False
+    out_norm: bool | Norm = False
+    block: Size | None = None
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):

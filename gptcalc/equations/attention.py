@@ -106,6 +106,12 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
     if a.cca is not None:
         convolved.mixed_heads(lines, a, a.cca, *head_indices(a))
     _queries(lines, a, rotation)
+    if a.with_target:
+        from gptcalc.equations import drafted
+
+        drafted.scored(lines, a, rotation)
+        _output(lines, a)
+        return
     if a.kv is None:
         _keys_and_values(lines, a, rotation, pairs)
     else:
@@ -187,7 +193,7 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.sum(f"q[{here}] = Σ_{i} {n}·W_Q[{_ix(i, q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
         _adapt(lines, a, "q", here)
     slot = "j" if a.experts is not None else ""
-    _position_and_norm(lines, a, rotation, "q", _ix("t", slot, q, "a"), q)
+    positioned(lines, a, rotation, "q", f"q[{_ix('t', slot, q, 'a')}]", q, "(S + t)" if a.with_target else "t")
     if a.scores.temperature is not None:
         whole = _ix("t", slot, q, "a")
         lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.scores.temperature)}")
@@ -224,7 +230,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     n_v = n if a.source else _input(a, "v")[1]
     k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
     if a.cca is not None:
-        _position_and_norm(lines, a, rotation, "k", k, kv)
+        positioned(lines, a, rotation, "k", f"k[{k}]", kv)
         _store(lines, a, pairs)
         return
     bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
@@ -247,7 +253,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
         _clip(lines, f"v[{v}]", a.clip)
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
-    _position_and_norm(lines, a, rotation, "k", k, kv)
+    positioned(lines, a, rotation, "k", f"k[{k}]", kv)
     _store(lines, a, pairs)
 
 
@@ -300,11 +306,10 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
     lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{_ix('t', 'b', kv)}])")
 
 
-def _position_and_norm(
-    lines: Lines, a: Attention, rotation: Rotation | None, name: str, where: str, heads: str
+def positioned(
+    lines: Lines, a: Attention, rotation: Rotation | None, name: str, whole: str, heads: str, position: str = "t"
 ) -> None:
-    """Norm, clip and rotate queries or keys, the norm before both or after the rotation."""
-    whole = f"{name}[{where}]"
+    """Norm, clip and rotate queries or keys (`name`), the norm before both or after the rotation."""
     norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
     if norm is not None and not norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
@@ -315,7 +320,7 @@ def _position_and_norm(
     if a.clip is not None:
         _clip(lines, whole, a.clip)
     if rotation is not None:
-        rotation.turn(lines, whole, "a")
+        rotation.turn(lines, whole, "a", position)
     if norm is not None and norm.after_rope:
         _qk_norm(lines, norm, name, whole, heads)
 

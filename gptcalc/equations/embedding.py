@@ -20,9 +20,9 @@ def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, I
     return letters
 
 
-def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False) -> None:
+def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False, token: str = "token(t)") -> None:
     """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
-    backward pass keeps; `tied`: the token table is another stack's."""
+    backward pass keeps; `tied`: the token table is another stack's; `token`: which one is read."""
     table = Mark("token", "tokens")
     if tied:
         table = Mark("embedding.token", "tokens", "embedding", tied=True)
@@ -34,12 +34,12 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     added = e.position == "learned" or bool(e.types)  # then only the sum is needed again
     whole = 0 if late else kept
     if narrow and not late:
-        lines.pointwise("x_E[t,ϱ] = E[u,ϱ], u = token(t)", saved=2, E=table)
+        lines.pointwise(f"x_E[t,ϱ] = E[u,ϱ], u = {token}", saved=2, E=table)
         project(lines, e, 0 if scale or added else kept)
         if scale:
             lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
     else:
-        lines.pointwise(f"{x} = {scale}E[u,{i}], u = token(t)", saved=0 if added else whole, E=table)
+        lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=table)
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
         lines.pointwise(f"{x} = {x} + E_T[θ,{i}], θ = 0", saved=whole, E_T=Mark("types", "types"))
@@ -92,11 +92,15 @@ def states_scope(target: TargetStates, d: Index, symbols: Symbols) -> dict[str, 
 
 
 def states(lines: Lines, target: TargetStates, kept: int) -> None:
-    """x[t,i] of the target's hidden states."""
-    lines.pointwise("h[t,ḷ,ḣ] = hidden(t, ḷ, ḣ)", saved=2)
+    """x[t,i] of the target's hidden states; x_T[ť,i] where a block of tokens attends to them."""
+    t, x = ("t", "x[t,i]") if target.block is None else ("ť", "x_T[ť,i]")
+    h = f"h[{t},ḷ,ḣ]"
+    lines.pointwise(f"{h} = hidden({t}, ḷ, ḣ)", saved=2)
     if target.norm is not None:
-        norm_line(lines.under("norm"), target.norm, "h[t,ḷ,ḣ]", "h[t,ḷ,ḣ]", "ḣ", "norm", "ḷ,ḣ", "_h", saved=2)
-    lines.sum("x[t,i] = Σ_{ḷ,ḣ} h[t,ḷ,ḣ]·W_h[ḷ,ḣ,i]", saved=kept, W_h="projection")
+        norm_line(lines.under("norm"), target.norm, h, h, "ḣ", "norm", "ḷ,ḣ", "_h", saved=2)
+    lines.sum(f"{x} = Σ_{{ḷ,ḣ}} {h}·W_h[ḷ,ḣ,i]", saved=kept, W_h="projection")
+    if target.out_norm is not None:
+        norm_line(lines.under("norm"), target.out_norm, x, x, "i", "out_norm", "", "_t", saved=kept)
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

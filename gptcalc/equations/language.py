@@ -41,7 +41,7 @@ from msgspec import Struct
 
 from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Keep, Within, Workload
-from gptcalc.equations.roles import LOOKED_BACK, ROWS, STACKED, Kind, Role, Shard, Stored, Use
+from gptcalc.equations.roles import LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -355,15 +355,13 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
         chunks of a recurrent mixer."""
         if isinstance(self.condition, Within):
             return False
-        roles = {index.role for index in self.factors()}
-        if "new" not in roles or roles.isdisjoint(LOOKED_BACK):
+        if not _pairs(self.factors()):
             return False
         return not any(ref.name in self.weights for ref in self.statement.factors)
 
     def is_of_pairs(self, reference: Reference) -> bool:
         """Whether there is one of these for every pair of a new token and what it looks back on."""
-        roles = self.roles(reference)
-        return "new" in roles and not roles.isdisjoint(LOOKED_BACK)
+        return _pairs(self.indices(reference))
 
     def tensors(self) -> list[Tensor]:
         """The learned tensors on this line."""
@@ -375,6 +373,12 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     def stored_indices(self) -> list[Index]:
         """On a store line: the indices of what is kept of one token or entry, or of a state."""
         return [index for index in self.indices(self.statement.left) if index.role not in LOOKED_BACK]
+
+
+def _pairs(indices: Iterable[Index]) -> bool:
+    """Whether one of these looks back and another is looked back on, or slots of a block look at each other."""
+    roles = [index.role for index in indices]
+    return roles.count("slots") == 2 or (not LOOKING.isdisjoint(roles) and not LOOKED_BACK.isdisjoint(roles))
 
 
 class Lines:

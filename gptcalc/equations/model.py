@@ -78,7 +78,13 @@ class _Model:
         self.n_layers = self.symbols.index("n_layers", architecture.n_layers, "layers", end)
         self.of = kinds.Around(architecture, form, cache, self.d, self.symbols, chunks)
         new, past = ("T", "S") if beside is None else ("N", "N")
+        self.token = "token(t)"
         self.base = {"t": Index(new, 0, "new"), "s": Index(past, 0, "past"), "i": self.d, "u": self.v}
+
+        if architecture.block is not None:
+            slots = self.symbols.index("block", architecture.block, "slots")
+            self.token = "slot(t)"
+            self.base |= {"t": slots, "ţ": slots, "ť": Index(new, 0, "new")}
 
     def encoder(self) -> tuple[Stage, ...]:
         """The stages of the encoder beside this stack."""
@@ -138,7 +144,7 @@ class _Model:
             embedding.positions(lines, e, "x[t,i]", whole)
         else:
             narrow, tied = e.width != self.d.size, beside is not None and beside.tokens == "shared"
-            embedding.embed(lines, e, narrow, whole, tied)
+            embedding.embed(lines, e, narrow, whole, tied, self.token)
         self.distances(lines)
         if self.model.dropout is not None and self.model.dropout.residual:
             drop(lines, "x[t,i]")
@@ -222,6 +228,9 @@ class _Model:
             streams = self.streams(self.model.altup)
             altup.merge(streams)
             lines.lines += streams.lines
+        if self.model.block is not None:  # the first slot's token is known
+            lines.scope["t"] = self.symbols.derived("block−1", self.model.block - 1, "slots")
+            source = "x[t + 1,i]"
         if own.norm is not None:
             norm_line(lines.under("norm"), own.norm, "n[t,i]", source, "i", "final_norm", saved=2)
         else:

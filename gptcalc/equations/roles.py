@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 #: what an index runs over
 Role: TypeAlias = Literal[
     "new",  # the tokens of this pass
+    "slots",  # of a block of tokens that are drafted at once
     "past",  # all tokens so far, the new ones among them
     "frames",  # of sound, so many for each token of this pass
     "source",  # the tokens of the other sequence, which an encoder has read
@@ -26,6 +27,9 @@ Role: TypeAlias = Literal[
     "distances",
     "frequencies",
 ]
+
+#: what looks back
+LOOKING: frozenset[Role] = frozenset({"new", "slots"})
 
 #: what grows with a sequence and is never split over devices
 LOOKED_BACK: frozenset[Role] = frozenset({"past", "source", "entries"})

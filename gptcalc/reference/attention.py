@@ -95,6 +95,8 @@ def keys_and_values(a: Attention, x: Array, of_values: Array, w: Weights, step: 
     """Keys (B, g, S, h) and values (B, g, S, c) of all positions that a new token may see, newest last."""
     if a.source:
         return _of_the_source(a, w, step)
+    if a.with_target:
+        return _with_states(a, x, w, step)
     if not a.causal:
         return new_keys_and_values(a, x, of_values, w, step)
     if a.kv is not None:
@@ -132,6 +134,17 @@ def _of_the_source(a: Attention, w: Weights, step: Step) -> tuple[Array, Array]:
         step.cache.put(key, "v", v)
         return k, v
     return step.cache.held(key, "k"), step.cache.held(key, "v")
+
+
+def _with_states(a: Attention, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """Keys and values of what a target made of all tokens so far, which stay, and behind them the block's own."""
+    assert step.context_states is not None
+    states, before = step.context_states
+    key = step.place.rstrip(".")
+    k, v = new_keys_and_values(a, states, states, w, before)
+    k, v = step.cache.append(key, "k", k), step.cache.append(key, "v", v)
+    own_k, own_v = new_keys_and_values(a, x, x, w, step)
+    return np.concatenate([k, own_k], axis=2), np.concatenate([v, own_v], axis=2)
 
 
 def new_keys_and_values(a: Attention, x: Array, of_values: Array, w: Weights, step: Step) -> tuple[Array, Array]:

@@ -79,7 +79,8 @@ def projected_states(target: TargetStates, h: Array, d: int, w: Weights, step: S
     if target.norm is not None:
         apart = h.reshape(*h.shape[:2], target.layers, target.d)
         h = normed(apart, target.norm, w.at("norm"), target.layers, target.d).reshape(*h.shape)
-    return step.linear(h, w, "projection", d)
+    x = step.linear(h, w, "projection", d)
+    return x if target.out_norm is None else normed(x, target.out_norm, w.at("out_norm"))
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

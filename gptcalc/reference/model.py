@@ -41,7 +41,7 @@ from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
 from gptcalc.reference.residuals import mixture
-from gptcalc.reference.source import stand_ins
+from gptcalc.reference.source import stand_in_block, stand_ins
 from gptcalc.reference.step import LatentForm, Scan, Step
 from gptcalc.reference.store import RandomStore, Store, Weights
 from gptcalc.reference.tally import Array, Tally
@@ -90,12 +90,13 @@ class Model:
         *,
         source: Sequence[int] | Array | None = None,
         states: Array | None = None,
+        block: Array | None = None,
         **options: bool,
     ) -> Result:
         """A sequence (T,) or a batch (B, T) from nothing, and what an encoder reads first: tokens, or frames
         (B, frames, channels); see `extend` for the options."""
         self.cache = Cache()
-        return self.extend(tokens, source=source, states=states, **options)
+        return self.extend(tokens, source=source, states=states, block=block, **options)
 
     def decode(
         self,
@@ -104,6 +105,7 @@ class Model:
         attention: bool = False,
         last_only: bool = False,
         states: Array | None = None,
+        block: Array | None = None,
     ) -> Result:
         """One more token, or one for each sequence of the batch (B,)."""
         new = token if hasattr(token, "shape") else np.array(token)
@@ -112,6 +114,7 @@ class Model:
             attention=attention,
             last_only=last_only,
             states=states,
+            block=block,
         )
 
     def extend(
@@ -123,12 +126,14 @@ class Model:
         predict: bool = False,
         source: Sequence[int] | Array | None = None,
         states: Array | None = None,
+        block: Array | None = None,
     ) -> Result:
         """More tokens, after those in the cache.
 
         attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
         the MTP modules, on these tokens alone. states: what layers of a draft's target made of these tokens, side by
-        side (B, T, layers · d); where they are not given, seeded numbers stand for them.
+        side (B, T, layers · d); where they are not given, seeded numbers stand for them. block: the tokens (B, block)
+        of a block that is drafted behind these, the known one and masks; its logits are (B, block − 1, v).
         """
         a, new = self.architecture, self._checked(tokens)
         if (source is not None) != (a.d_source is not None and self.cache.length == 0):
@@ -142,9 +147,14 @@ class Model:
         elif a.encoded is not None and source is not None:
             given: Array = source if hasattr(source, "shape") else np.array(source)  # type: ignore[assignment]
             step.source = given.astype(self.weights.dtype)
+        if a.target is not None and a.target.block is not None:
+            drafted = stand_in_block(a.target, a.v, new) if block is None else self._tokens(block)
+            known = self._states(a.target, states, step), step
+            step = Step(drafted, self.cache, self.tally, a.c, self.weights, self.latent, context_states=known)
+            step.attention = known[1].attention
         step.embedded = x = self._embed(step)
-        if a.target is not None:
-            x = self._continued(a.target, states, step)
+        if a.target is not None and a.target.block is None:
+            x = self._states(a.target, states, step)
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
         altup = self.architecture.altup
         if altup is not None:
@@ -153,12 +163,14 @@ class Model:
         streams = self.architecture.streams
         if streams is not None:
             x = spread_out(x, streams.n)
-        for number, block in enumerate(self.architecture.blocks()):
+        for number, layer in enumerate(self.architecture.blocks()):
             w = self.weights.at(f"layers.{number}")
             step.layer, step.n_layers = number, self.architecture.n_layers
-            x = self._layer(block, x, slices[:, :, number] if slices is not None else None, w, step)
+            x = self._layer(layer, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
-        if last_only:
+        if a.block is not None:
+            x = x[:, 1:]
+        elif last_only:
             x = x[..., step.new - 1 :, :] if streams is None else x[:, step.new - 1 :]
         if altup is not None:
             x = merged(altup, x, self.weights.at("altup"), step)
@@ -168,7 +180,7 @@ class Model:
         if summary is not None and a.head.pooler is not None and a.head.pooler.labels and not a.head.vocabulary:
             result = summary
         predicted = self._predict(entered, final if streams is None else x, step) if predict else []
-        self.cache.length = step.length
+        self.cache.length = step.length if step.context_states is None else step.context_states[1].length
         return Result(result, hidden, entered, step.attention, predicted, summary, step.source)
 
     def _layer(self, block: Block, x: Array, row: Array | None, w: Weights, step: Step) -> Array:
@@ -220,8 +232,8 @@ class Model:
         table = w.borrowed("embedding.token", *shape) if a.embedding.borrowed else w("token", *shape)
         return embedded(a.embedding, table, a.d, w, step)
 
-    def _continued(self, target: TargetStates, states: Array | None, step: Step) -> Array:
-        """The stream that a draft's layers continue: (B, T, d)."""
+    def _states(self, target: TargetStates, states: Array | None, step: Step) -> Array:
+        """What a draft makes of its target's hidden states, which its layers continue or attend to: (B, T, d)."""
         h = stand_ins(target, step.tokens, step.start) if states is None else states
         if h.shape != (*step.tokens.shape, target.layers * target.d):
             raise InputError(f"states: {h.shape} are not {target.layers} × {target.d} channels of each token")

@@ -35,6 +35,15 @@ def random_source(architecture: Architecture, tokens: int, seed: int) -> Array |
     return random.standard_normal((1, tokens * encoder.front.frames, encoder.front.channels))
 
 
+def stand_in_block(target: TargetStates, v: int, tokens: Array) -> Array:
+    """In place of the tokens in a block that is drafted: (B, block), seeded, always the same."""
+    assert target.block is not None
+    if not isinstance(tokens, np.ndarray):
+        return shape_only((tokens.shape[0], target.block), np.int64)
+    block = np.random.default_rng(19).integers(0, v, target.block)
+    return np.broadcast_to(block, (tokens.shape[0], target.block))
+
+
 def stand_ins(target: TargetStates, tokens: Array, start: int) -> Array:
     """In place of hidden states of tokens (B, T) at positions start …: (B, T, layers · d), seeded, the same for every
     sequence and whenever a position is asked for."""

@@ -34,15 +34,18 @@ class Step:
         source: Array | None = None,
         *,
         scan: Scan = "auto",
+        context_states: tuple[Array, Step] | None = None,
     ) -> None:
-        """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet."""
+        """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet,
+        `context_states` what a target made of tokens that this step's stand behind, and the step of those."""
         self.cache = cache
         self.tally = tally
         self.context = context
         self.dtype = weights.dtype
         self.form = form
         self.scan: Scan = scan
-        self.start = cache.length
+        self.context_states = context_states
+        self.start = cache.length if context_states is None else context_states[1].length
         self.new: int = tokens.shape[1]
         self.length: int = self.start + self.new
         self.tokens = tokens  # (B, T)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gptcalc.analysis.params import Params
+from gptcalc.analysis.params import NAMES, Params
 from gptcalc.analysis.stored_result import StoredParams
 from gptcalc.report import checkpoint
 from gptcalc.report.table import Column, Table, View
@@ -23,10 +23,6 @@ TENSORS = (
     Column("group", "layers"), Column("count", "×", "number"), Column("tensor", "tensor"), Column("shape", "shape"),
     Column("params", "each", "number"), Column("total", "total", "count"), Column("share", "share", "share"),
 )  # fmt: skip
-
-
-#: what another model's tables are called, by their component
-NAMES = {"output": "output matrix"}
 
 
 def view(found: Params, by: By | None = None) -> View:

@@ -6,7 +6,12 @@ import json
 
 import pytest
 
+from gptcalc.analysis.memory.serve import served
+from gptcalc.conventions import FitRun
+from gptcalc.errors import InputError
+from gptcalc.sources import load
 from tests.conftest import Command
+from tests.truth import test_drafts
 
 GIB = 2**30
 
@@ -204,3 +209,16 @@ def test_engines_that_run_no_rwkv_4(gptcalc: Command, engine: str) -> None:
     found = gptcalc("kv", "rwkv-4-169m", "--engine", engine)
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
     assert "RWKV-4" in found.err
+
+
+def test_a_draft_made_for_another_model_is_refused() -> None:
+    """One that reads the model's tables takes its own weights alone."""
+    draft, how = test_drafts.draft("qwen3-8b-dflash"), FitRun(context=8192)
+    model = load("qwen3-8b").architecture
+    alone, both = served(model, 80 * 2**30, how), served(model, 80 * 2**30, how, "", draft)
+    assert both.beside.weights - alone.beside.weights == 2 * 1_048_626_432
+    assert both.notes == ("model reads the embedding and output matrix of qwen3-8b, counted once",)
+    with pytest.raises(InputError, match="hidden states of 4,096 channels, llama-3-70b has 8,192"):
+        served(load("llama-3-70b").architecture, 80 * 2**30, how, "", draft)
+    with pytest.raises(InputError, match="tables of 151,936 rows, those of llama-3-8b have 128,256"):
+        served(load("llama-3-8b").architecture, 80 * 2**30, how, "", draft)

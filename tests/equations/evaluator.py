@@ -30,7 +30,7 @@ from gptcalc.equations.grammar import (
     sentence,
 )
 from gptcalc.equations.stages import Equations, Layer
-from gptcalc.reference.source import stand_ins
+from gptcalc.reference.source import stand_in_block, stand_ins
 
 Array = np.ndarray[Any, Any]
 
@@ -274,14 +274,19 @@ class Run:
         known[left] = Known(tuple(line.scope[letter] for letter in line.statement.left.indices), array)
         return array
 
+    def new_letter(self, letters: Iterable[str]) -> str | None:
+        """Which of the letters runs over the new tokens."""
+        return next((letter for letter in letters if self.line.scope[letter].role == "new"), None)
+
     def assign(self, name: str, letters: tuple[str, ...], array: Array) -> None:
         """A value's new meaning; within a walk the new token's alone."""
         self.axes[name] = tuple(self.line.scope[letter] for letter in letters)
-        if self.token is None or "t" not in letters:
+        moving = self.new_letter(letters)
+        if self.token is None or moving is None:
             self.values[name] = array
             return
-        axis = letters.index("t")
-        whole = [self.length if letter == "t" else n for letter, n in zip(letters, array.shape, strict=True)]
+        axis = letters.index(moving)
+        whole = [self.length if letter == moving else n for letter, n in zip(letters, array.shape, strict=True)]
         old = self.values.get(name)
         new = np.full(whole, np.nan) if old is None or list(old.shape) != whole else old.copy()
         new[(slice(None),) * axis + (self.token,)] = array[(slice(None),) * axis + (0,)]
@@ -304,9 +309,10 @@ class Run:
         assert len(letters) == len(tree.left.indices), line.text
         self.letters = tree.letters
         value = self.value(tree.right)
-        if self.token is not None and "t" not in letters and "t" in value.letters:
-            rest = tuple(letter for letter in value.letters if letter != "t")
-            value = Value(rest, value.over((*rest, "t"))[..., 0])
+        new = self.new_letter(value.letters)
+        if self.token is not None and new is not None and new not in letters:
+            rest = tuple(letter for letter in value.letters if letter != new)
+            value = Value(rest, value.over((*rest, new))[..., 0])
         assert set(value.letters) <= set(letters), (line.text, value.letters)
         shape = tuple(self.size(letter) for letter in letters)
         array = np.broadcast_to(value.over(letters), shape).astype(float)
@@ -319,7 +325,7 @@ class Run:
         self.assign(tree.left.name, letters, array)
         if line.kind == "sum" and self.token is None:
             self.record(tree.right, letters)
-        if tree.left.name in ("α", "α_C") and "softmax" in line.text:
+        if tree.left.name in ("α", "α_C", "α_B") and "softmax" in line.text:
             if tree.left.name == "α":
                 self.softmaxes.append([])
             self.softmaxes[-1].append(Value(letters, array))
@@ -327,9 +333,10 @@ class Run:
     def present(self, name: str, letters: tuple[str, ...]) -> Array:
         """What a line adds to: in a step, of the new token alone."""
         array = self.values[name]
-        if self.token is None or "t" not in letters:
+        new = self.new_letter(letters)
+        if self.token is None or new is None:
             return array
-        return array.take([self.token], axis=letters.index("t"))
+        return array.take([self.token], axis=letters.index(new))
 
     def record(self, right: Node, letters: tuple[str, ...]) -> None:
         """The sum of a line apart from what is added to it."""
@@ -453,6 +460,8 @@ class Run:
             return together(lambda t: self.tokens[np.minimum(t, len(self.tokens) - 1)], self.value(node.arguments[0]))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
+        if node.function == "slot":
+            return together(self.slot, self.value(node.arguments[0]))
         if node.function == "hidden":
             return together(self.hidden, *(self.value(argument) for argument in node.arguments))
         if node.function in ("element", "place"):
@@ -466,6 +475,12 @@ class Run:
         """What an encoder hears there, nothing beyond both ends."""
         inside = (place >= 0) & (place < len(self.tokens))
         return np.where(inside, self.tokens[np.where(inside, place, 0).astype(int), channel], 0.0)
+
+    def slot(self, place: Array) -> Array:
+        """A token of the block that is drafted."""
+        target = self.architecture.target
+        assert target is not None
+        return stand_in_block(target, self.architecture.v, self.tokens[None])[0][place]
 
     def hidden(self, place: Array, layer: Array, channel: Array) -> Array:
         """What the target's layers make of a position: what stands for it in the witness."""

@@ -54,6 +54,38 @@ DRAFTS: dict[str, tuple[dict[str, Any], int, dict[str, int]]] = {
 }  # fmt: skip
 
 
+DFLASH: dict[str, Any] = {
+    "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "attention_bias": False, "hidden_act": "silu",
+    "rms_norm_eps": 1e-6, "max_position_embeddings": 40960, "rope_theta": 1000000, "num_target_layers": 36,
+    "max_window_layers": 5, "use_sliding_window": False, "num_hidden_layers": 5, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def dflash(d: int, d_ff: int, n: int, g: int, h: int, v: int, listed: int = 5, **more: Any) -> dict[str, Any]:
+    chosen = {"mask_token_id": 1, "target_layer_ids": list(range(1, 1 + listed)), **more.pop("dflash_config", {})}
+    sizes = {"hidden_size": d, "intermediate_size": d_ff, "num_attention_heads": n, "num_key_value_heads": g}
+    kinds = ["full_attention"] * more.get("num_hidden_layers", 5)
+    own = {"head_dim": h, "vocab_size": v, "dflash_config": chosen, "layer_types": kinds, "block_size": 16}
+    return {**DFLASH, **sizes, **own, **more}
+
+
+def tables(v: int, d: int) -> dict[str, int]:
+    return {"embedding": v * d, "output": v * d}
+
+
+DRAFTS |= {
+    "qwen3-4b-dflash": (dflash(2560, 9728, 32, 8, 128, 151936), 537_427_200, tables(151936, 2560)),
+    "qwen3-8b-dflash": (dflash(4096, 12288, 32, 8, 128, 151936), 1_048_626_432, tables(151936, 4096)),
+    "lfm2.5-1.2b-instruct-dflash": (
+        dflash(2048, 6144, 32, 8, 64, 65536, num_hidden_layers=8, rms_norm_eps=1e-5, tie_word_embeddings=True),
+        406_885_376, tables(65536, 2048),
+    ),
+    "longcat-flash-dflash": (
+        dflash(6144, 12288, 32, 8, 128, 131072, num_target_layers=28), 1_635_853_568, tables(131072, 6144),
+    ),
+}  # fmt: skip
+
+
 def draft(name: str) -> Architecture:
     return build(read(DRAFTS[name][0]).document)
 
@@ -73,6 +105,41 @@ def test_cost_of_an_eagle3_draft() -> None:
     assert found.total == 2 * (424_689_664 - 4 * 4096) + 2 * 2 * 4096 * 1000
 
 
+def test_cost_of_a_drafted_block() -> None:
+    """Of each new token its states pass fc and every layer's k and v; the block's 16 slots pass all of the layers, see
+    all tokens and each other, and 15 of them the target's output matrix."""
+    model = draft("qwen3-8b-dflash")
+    assert kv(model, context=1000).bytes == 1000 * 5 * 2 * 8 * 128 * 2
+    token = 5 * 4096 * 4096 + 5 * 2 * 4096 * 1024
+    layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12288
+    slots = 16 * 5 * layer + 15 * 4096 * 151936
+    seen = 5 * 2 * 16 * 4096
+    for new, found in (
+        (1000, flops(model, context=1000)),
+        (1, flops(model, context=1000, phase="decode")),
+    ):
+        assert found.total == 2 * (new * token + slots + seen * (1000 + 16))
+        assert found.attention == 2 * seen * (1000 + 16)
+    with pytest.raises(InputError, match="drafts blocks"):
+        flops(model, context=1000, phase="train")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layer_types": ["sliding_attention"] * 5}, "sliding_attention"),
+        ({"target_hidden_size": 8192}, "target_hidden_size"),
+        ({"block_size": 1}, "block_size"),
+        ({"dflash_config": {"projector_type": "domino"}}, "projector_type"),
+        ({"dflash_config": {"target_layer_ids": []}}, "no layer of the target is read"),
+        ({"dflash_config": {"depth": 2}}, "dflash_config.depth"),
+    ],
+)
+def test_what_a_block_draft_has_not_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read({**DRAFTS["qwen3-8b-dflash"][0], **changes})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -88,6 +155,32 @@ def test_cost_of_an_eagle3_draft() -> None:
 def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read({**DRAFTS["llama3-8B-eagle3"][0], **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": {"layers": 3}}, "with_target: there is no target with a block"),
+        ({"causal": True}, "attn.with_target: the whole block is seen, so causal must be false"),
+        ({"attn": {}}, "target: not defined together with causal"),
+        ({"attn": {"causal": True}}, "target.block: every attention must be with_target"),
+        ({"attn": {"with_target": True, "window": 3}}, "attn.with_target: not defined with window"),
+        ({"layers": "n*attn+mlp+conv", "conv": {"kernel": 3}}, "not defined in a block"),
+        ({"mlp": {"activation": "swiglu", "out_conv": 3}}, "not defined in a block"),
+        ({"target": {"layers": 3, "block": 1}}, "block"),
+        ({"target": {"layers": 3, "block": 4, "d": 32}}, "the target's table has 32 channels"),
+        ({"tying": True}, "head.borrowed: there is no output matrix beside the embedding"),
+    ],
+)
+def test_what_contradicts_in_a_block(changes: dict[str, Any], message: str) -> None:
+    document = {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 1, "d_ff": 31, "causal": False,
+        "target": {"layers": 3, "block": 4}, "embedding": {"borrowed": True}, "head": {"borrowed": True},
+        "attn": {"with_target": True},
+    }  # fmt: skip
+    build(document)
+    with pytest.raises(InputError, match=message):
+        build({**document, **changes})
 
 
 @pytest.mark.parametrize(

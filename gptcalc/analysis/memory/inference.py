@@ -14,7 +14,7 @@ from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, 
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation, Profile, generation, named
 from gptcalc.analysis.memory.weights import Share, Weights, published
-from gptcalc.analysis.params import COMPONENTS
+from gptcalc.analysis.params import COMPONENTS, not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.dtypes import BF16, FP32
@@ -392,7 +392,7 @@ class Inference:
         return f"in pieces of {self.chunk:,} tokens" if self.chunk < ALL else "in one piece"
 
     def notes(self) -> tuple[str, ...]:
-        notes = []
+        notes = [*not_counted(equations(self.architecture))]
         if self.architecture.mtp is not None and not self.how.mtp:
             notes.append("multi-token-prediction modules are not loaded (--mtp)")
         return tuple(notes)

@@ -10,8 +10,11 @@ from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.vllm import settled
+from gptcalc.analysis.params import NAMES, borrowed
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, possible
+from gptcalc.equations import equations
+from gptcalc.errors import InputError
 
 
 class Served(Struct, frozen=True, kw_only=True):
@@ -51,6 +54,8 @@ def served(
     architecture: Architecture, capacity: int, how: FitRun, device_name: str = "", draft: Architecture | None = None
 ) -> Served:
     """What a server has left. A draft model takes weights of its own, and cache for every request."""
+    if draft is not None:
+        check_pair(architecture, draft)
     how = settled(how, capacity, device_name)
     budget, context = usable(capacity, how.utilization), how.length(architecture)
     run = Inference(architecture, how)
@@ -90,8 +95,29 @@ def served(
         condition=condition,
         draft=None if draft is None else draft.name,
         estimated=run.estimated(stage, 1, context),
-        notes=run.notes(),
+        notes=(*run.notes(), *(() if draft is None else shared(architecture, draft))),
     )
+
+
+def check_pair(architecture: Architecture, draft: Architecture) -> None:
+    """InputError where a draft reads hidden states or tables of another model than this one."""
+    target = draft.target
+    if target is None:
+        return
+    if target.d != architecture.d:
+        problem = (
+            f"{draft.name} reads hidden states of {target.d:,} channels, {architecture.name} has {architecture.d:,}"
+        )
+        raise InputError(f"--draft: {problem}", "it was made for another model")
+    if (draft.embedding.borrowed or draft.head.borrowed) and draft.v != architecture.v:
+        problem = f"{draft.name} reads tables of {draft.v:,} rows, those of {architecture.name} have {architecture.v:,}"
+        raise InputError(f"--draft: {problem}", "it was made for another model")
+
+
+def shared(architecture: Architecture, draft: Architecture) -> tuple[str, ...]:
+    """What is said of tables that a draft reads and the model has."""
+    tables = [NAMES.get(part, part) for part in borrowed(equations(draft))]
+    return (f"{draft.name} reads the {' and '.join(tables)} of {architecture.name}, counted once",) if tables else ()
 
 
 def left_beside(run: Inference, draft: Inference | None, stage: int, context: int) -> Device:

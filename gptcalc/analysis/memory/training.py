@@ -17,6 +17,7 @@ from gptcalc.analysis.memory.saved import Kept, Work, embedding_kept, kept, outp
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, largest_layer, states
+from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import Engine, TrainingRun
 from gptcalc.dtypes import BF16, FP32
@@ -311,7 +312,7 @@ class Training:
         return tuple(found)
 
     def notes(self) -> tuple[str, ...]:
-        notes = []
+        notes = [*not_counted(self.model)]
         if self.plan.zero and self.parallel.dp == 1:
             notes.append(f"--zero {self.plan.zero}: with one data parallel rank (--dp) nothing is divided")
         if self.architecture.mtp is not None and not self.how.mtp:
@@ -328,6 +329,7 @@ def ranks(experts: bool, parallel: Layout) -> int:
 
 def trained(architecture: Architecture, how: TrainingRun) -> TrainingMemory:
     """What the fullest of the devices holds during a training step, and all of them in sum."""
+    how.check_phase(architecture, "train")
     run = Training(architecture, how)
     run.check_batch(how.batch)
     return run.memory(how.batch, how.length(architecture))

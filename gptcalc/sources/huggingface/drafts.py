@@ -11,8 +11,9 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LAYER, LLAMA
-from gptcalc.sources.huggingface.reader import Hole, Reader, optional, size
-from gptcalc.sources.huggingface.tensors import Names
+from gptcalc.sources.huggingface.pattern import FULL, listed, stack
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, sites, size
+from gptcalc.sources.huggingface.tensors import Names, in_layers
 
 #: what all of them assume, and fields of their configs that none of them reads
 _common: dict[str, Any] = {
@@ -82,4 +83,45 @@ EAGLE3 = Reader(
     irrelevant=frozenset({*_common["irrelevant"], "sliding_window"}),
 )
 
-READERS: dict[str, Reader] = {"LlamaForCausalLMEagle3": EAGLE3}
+
+def read_layers(fields: Fields) -> int:
+    """How many of the target's layers are read: those that are listed, or as many as the draft has."""
+    listed = fields.items("dflash_config.target_layer_ids")
+    fields.size("num_target_layers")
+    n = fields.needed("num_hidden_layers") if listed is None else len(listed)
+    if n < 1:
+        raise InputError(f"{fields.within}dflash_config.target_layer_ids: no layer of the target is read")
+    return n
+
+
+DFLASH = Reader(
+    document={
+        **LLAMA.document,
+        "layers": stack(listed("layer_types", {FULL: "attn"}), "mlp"),
+        "d_head": size("head_dim"),
+        "tying": None,
+        "bias": sites(attn="attention_bias"),
+        "causal": False,
+        "attn": {"with_target": True, "qk_norm": "head"},
+        "embedding": {"borrowed": True},
+        "head": {"borrowed": True},
+        "target": {"layers": Hole(read_layers), "out_norm": True, "block": size("block_size", least=2)},
+    },
+    names={
+        "states.projection": "fc",
+        "states.out_norm": "hidden_norm",
+        "target.embedding.token": ("embed_tokens", "model.embed_tokens"),
+        "target.head": "lm_head",
+        **in_layers("layers.{l}.", LAYER),
+        "final_norm": "norm",
+    },
+    defaults={**_common["defaults"], "head_dim": 128},
+    only={"dflash_config.projector_type": "dflash", "target_hidden_size": None},
+    irrelevant=frozenset({
+        *_common["irrelevant"], "sliding_window", "tie_word_embeddings", "dflash_config.mask_token_id",
+        "dflash_config.pure_draft_prefix_len", "dflash_config.shift_label",
+    }),
+    nested=("dflash_config",),
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {"LlamaForCausalLMEagle3": EAGLE3, "DFlashDraftModel": DFLASH}
