@@ -255,6 +255,13 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             raise InputError(f"{self.section}.with_target: the whole block is seen, so causal must be false")
         others = {
             "window": self.window is not None,
+            "own_inputs": self.own_inputs,
+            "qk_limit": self.qk_limit is not None,
+            "gate": self.gate is not None,
+            "out_norm": self.out_norm is not None,
+            "temperature": self.scores.temperature is not None,
+            "log_length": self.scores.log_length is not None,
+            "token_sinks": bool(self.scores.token_sinks),
             "with_embedding": bool(self.with_embedding),
             "k_eq_v": self.k_eq_v,
             "v_norm": self.v_norm is not None,

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from gptcalc.architecture.base import Count, Positive, Size, Small, Stream, Strict
 from gptcalc.architecture.norms import Norm
+from gptcalc.errors import InputError
 
 DenseFunction: TypeAlias = Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "none"]
 
@@ -42,8 +43,13 @@ class Head(Strict, frozen=True, kw_only=True):
     vocabulary: bool = True
     dense: Dense | None = None
     pooler: Pooler | None = None
-    rows: Annotated[Size, Small(37)] | None = (
-        None  # of its own vocabulary, fewer than the tokens that are read; a table maps them back
-    )
+    rows: Annotated[Size, Small(37)] | None = None  # of its own vocabulary, where that isn't the one that is read
     borrowed: bool = False  # the output matrix is the target's
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows is not None and (self.borrowed or self.tying):
+            raise InputError(f"head.rows: the output matrix is the {'embedding' if self.tying else 'target'}'s")
+        if self.borrowed and (self.tying or not self.vocabulary):
+            raise InputError("head.borrowed: there is no output matrix beside the embedding")

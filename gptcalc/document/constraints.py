@@ -97,10 +97,6 @@ def check_target(a: Architecture) -> None:
             raise InputError(f"{key}: there is no target")
         if used and target is not None and target.d != e.width:
             raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
-    if head.rows is not None and (head.borrowed or head.tying):
-        raise InputError(f"head.rows: the output matrix is the {'embedding' if head.tying else 'target'}'s")
-    if head.borrowed and (head.tying or not head.vocabulary):
-        raise InputError("head.borrowed: there is no output matrix beside the embedding")
     if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in mixers_of(a)):
         raise InputError("with_target: there is no target with a block")
     if target is None:

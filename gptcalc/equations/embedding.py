@@ -94,7 +94,7 @@ def states_scope(target: TargetStates, d: Index, symbols: Symbols) -> dict[str, 
 def states(lines: Lines, target: TargetStates, kept: int) -> None:
     """x[t,i] of the target's hidden states; x_T[ť,i] where a block of tokens attends to them."""
     t, x = ("t", "x[t,i]") if target.block is None else ("ť", "x_T[ť,i]")
-    h = f"h[{t},ḷ,ḣ]"
+    h = f"h_T[{t},ḷ,ḣ]"
     lines.pointwise(f"{h} = hidden({t}, ḷ, ḣ)", saved=2)
     if target.norm is not None:
         norm_line(lines.under("norm"), target.norm, h, h, "ḣ", "norm", "ḷ,ḣ", "_h", saved=2)
