@@ -51,7 +51,7 @@ DECODED_OTHERWISE = {
 
 
 #: whose first block begins with the norm of the embedding, so that its input is none of the witness's stages
-NORMED_INSIDE = frozenset({"rwkv"})
+NORMED_INSIDE = frozenset({"rwkv", "rwkv5", "rwkv6_fla", "rwkv7_fla"})
 
 
 def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:

@@ -260,6 +260,16 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "embedding": {"norm": True}, "layers": "n*timemix+channelmix", "timemix": {"d_inner": 15},
         "channelmix": {"d_ff": 17},
     },
+    "matrix states": {
+        "d": 22, "v": 61, "c": 40, "n_layers": 5, "position": "none", "norm": "layernorm", "embedding": {"norm": True},
+        "layers": "matrixmix+channelmix finch+later goose+mlp honk+plain honk+plain", "d_ff": 17,
+        "matrixmix": {"n_heads": 3, "d_k": 5, "d_v": 7}, "channelmix": {"d_ff": 17},
+        "finch": {"like": "matrixmix", "shift_rank": 2, "decay_rank": 4, "out_norm": {"kind": "layernorm", "eps": 0.1}},
+        "later": {"like": "channelmix", "share": "before"}, "plain": {"like": "later", "gated": False},
+        "goose": {"like": "deltamix", "n_heads": 4, "d_k": 5, "d_v": 3, "decay_rank": 4, "rate_rank": 3,
+                  "gate_rank": 6},
+        "honk": {"like": "goose", "value_rank": 2},
+    },
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from gptcalc.analysis.operators import made_again
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, Recompute
-from gptcalc.equations import BEFORE, Equations, Layer, Line, Stage, Within, Workload, equations, workload
+from gptcalc.equations import Equations, Layer, Line, Stage, Within, Workload, equations, workload
 from gptcalc.options import keywords
 
 
@@ -57,7 +57,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
                 by_component[name] = by_component.get(name, 0) + n
                 if line.attends():
                     attention += n
-                elif of_states(stage, line):
+                elif of_states(line):
                     states += n
     total = sum(by_component.values())
     tokens = how.batch * work.new_tokens
@@ -98,12 +98,9 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
     return active + (head.width * architecture.v if head.tying or head.borrowed else 0)
 
 
-def of_states(stage: Stage, line: Line) -> bool:
-    """Whether a line writes to a recurrent state or reads it, or works within a chunk of the past."""
-    if isinstance(line.condition, Within):
-        return True
-    kept = {other.statement.left.name for other in stage.lines if other.stored == "state"} | {BEFORE}
-    return bool(kept.intersection(ref.name for ref in (line.statement.left, *line.statement.factors)))
+def of_states(line: Line) -> bool:
+    """Whether a line of a recurrent mixer multiplies no weights: it writes to a state, reads it, or does so in part."""
+    return line.component == "recurrent" and not any(factor.name in line.weights for factor in line.statement.factors)
 
 
 def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:

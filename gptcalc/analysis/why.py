@@ -199,7 +199,7 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
         own = stage.workload(work)
         for line in stage.lines:
             terms = line.terms(own)
-            side = "attention" if line.attends() else "states" if of_states(stage, line) else "weights"
+            side = "attention" if line.attends() else "states" if of_states(line) else "weights"
             wrong_side = key in ("attention", "states", "weights") and key != side
             if not terms or wrong_side or component not in (None, line.component):
                 continue

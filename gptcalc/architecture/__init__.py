@@ -104,7 +104,7 @@ from gptcalc.architecture.rope import (
     is_partial,
     rotated,
 )
-from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
+from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
 from gptcalc.architecture.storage import Fused, Ggml, Modules, Storage
 from gptcalc.architecture.sublayer import (
     KV,
@@ -153,6 +153,7 @@ __all__ = [
     "ConvolvedHeads",
     "Count",
     "Decay",
+    "DeltaMixing",
     "Dense",
     "DenseFunction",
     "Depth",
@@ -195,6 +196,7 @@ __all__ = [
     "Mamba2",
     "MambaSite",
     "MatrixLSTM",
+    "MatrixMixing",
     "Mixer",
     "Mlp",
     "MlpSite",
@@ -228,6 +230,7 @@ __all__ = [
     "Scaling",
     "Scores",
     "Several",
+    "ShareOf",
     "SharedExperts",
     "ShortConvolution",
     "Sigmoid",

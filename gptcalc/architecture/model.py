@@ -23,20 +23,30 @@ from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.residuals import AttentionResiduals
 from gptcalc.architecture.rope import rotated
-from gptcalc.architecture.rwkv import ChannelMixing, TimeMixing
+from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
 from gptcalc.architecture.target import TargetStates
 from gptcalc.errors import InputError
 
 #: sublayers whose memory of the past does not grow
 Recurrent: TypeAlias = (
-    LinearAttention | Mamba | Mamba2 | ShortConvolution | GatedRecurrence | MatrixLSTM | TimeMixing | ChannelMixing
+    LinearAttention
+    | Mamba
+    | Mamba2
+    | ShortConvolution
+    | GatedRecurrence
+    | MatrixLSTM
+    | TimeMixing
+    | MatrixMixing
+    | DeltaMixing
+    | ChannelMixing
 )
 
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | Recurrent
 
 Stem: TypeAlias = Literal[
-    "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "channelmix"
+    "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix",
+    "deltamix", "channelmix",
 ]  # fmt: skip
 
 
@@ -65,6 +75,10 @@ def stem(mixer: Mixer) -> Stem:
             return "mlstm"
         case TimeMixing():
             return "timemix"
+        case MatrixMixing():
+            return "matrixmix"
+        case DeltaMixing():
+            return "deltamix"
         case ChannelMixing():
             return "channelmix"
         case _:

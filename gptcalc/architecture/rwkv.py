@@ -1,7 +1,16 @@
-"""RWKV's two mixers, both of a token and the one before it."""
+"""RWKV's mixers, all of a token and the one before it."""
 
-from gptcalc.architecture.base import Inner
+from typing import Literal, TypeAlias
+
+from gptcalc.architecture.base import Heads, Inner, Narrow
+from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
+
+#: what a learned share is a share of: the input, or the one before
+ShareOf: TypeAlias = Literal["input", "before"]
+
+#: of each head's output
+HEAD_NORM = Norm(kind="layernorm", eps=64e-5)
 
 
 class TimeMixing(Sublayer, tag_field="sublayer", tag="time_mixing", frozen=True, kw_only=True):
@@ -12,8 +21,46 @@ class TimeMixing(Sublayer, tag_field="sublayer", tag="time_mixing", frozen=True,
     d_inner: Inner
 
 
+class MatrixMixing(Sublayer, tag_field="sublayer", tag="matrix_mixing", frozen=True, kw_only=True):
+    """Time mixing of RWKV-5 and 6 (arXiv:2404.05892, §4): each head's past is a matrix, o = (S + (u ⊙ k) ⊗ v)ᵀr, then
+    S ← e^{−e^w} ⊙ S + k ⊗ v, channel by channel of k; u is the newest token's bonus. The heads' outputs are normed, and
+    gated by SiLU(g).
+
+    r, k, v and g are projections of mixtures of the input and the one before, each with a learned share a channel. With
+    `shift_rank` the shares depend on the input, by way of a bottleneck for each; with `decay_rank` w does (RWKV-6).
+    """
+
+    n_heads: Heads
+    d_k: Narrow
+    d_v: Narrow
+    shift_rank: Narrow | None = None
+    decay_rank: Narrow | None = None
+    out_norm: Norm = HEAD_NORM
+
+
+class DeltaMixing(Sublayer, tag_field="sublayer", tag="delta_mixing", frozen=True, kw_only=True):
+    """Time mixing of RWKV-7 (arXiv:2503.14456, §4), a generalised delta rule: S ← e^w ⊙ S − (a ⊙ κ) ⊗ Sᵀκ + k ⊗ v, and
+    o = Sᵀr, with κ a unit vector along k ⊙ k_κ, a rate a channel, w = −e^{−1/2}·σ(…). The normed output and
+    (r·(k ⊙ r_k))·v are gated by g.
+
+    a, w and g are projections by way of bottlenecks. With `value_rank` v is mixed, by way of another, with the values
+    of the last sublayer of this kind that has none.
+    """
+
+    n_heads: Heads
+    d_k: Narrow
+    d_v: Narrow
+    decay_rank: Narrow
+    rate_rank: Narrow
+    gate_rank: Narrow
+    value_rank: Narrow | None = None
+    out_norm: Norm = HEAD_NORM
+
+
 class ChannelMixing(Sublayer, tag_field="sublayer", tag="channel_mixing", frozen=True, kw_only=True):
     """Channel mixing of RWKV-4 (arXiv:2305.13048, equations 17 and 18): an MLP with a squared ReLU, gated by σ(r); it
-    and r read a mixture of the input and the one before, each with a learned share a channel."""
+    and r read a mixture of the input and the one before, each with a learned share a channel. RWKV-7 has no gate."""
 
     d_ff: Inner
+    gated: bool = True
+    share: ShareOf = "input"

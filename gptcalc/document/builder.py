@@ -12,6 +12,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    DeltaMixing,
     Dense,
     Dropout,
     Embedding,
@@ -289,6 +290,8 @@ class Builder:
                 check_reuse(name, mixer, self.owner(name, mixer.kv.from_))
             if isinstance(mixer, LatentAttention) and mixer.index is not None and mixer.index.shared:
                 self.check_choice(name)
+            if isinstance(mixer, DeltaMixing) and mixer.value_rank is not None:
+                self.check_values(name, mixer)
             self.resolved[name] = mixer
         self.seen.add(name)
         return self.resolved[name]
@@ -298,6 +301,12 @@ class Builder:
         earlier = [mixer.index for mixer in self.resolved.values() if isinstance(mixer, LatentAttention)]
         if not any(index is not None and not index.shared for index in earlier):
             raise InputError(f"{name}.index.shared: no earlier layer has an indexer of its own")
+
+    def check_values(self, name: str, mixer: DeltaMixing) -> None:
+        """Values are mixed with those of an earlier layer, of the same width."""
+        earlier = [m for m in self.resolved.values() if isinstance(m, DeltaMixing) and m.value_rank is None]
+        if not any(m.n_heads * m.d_v == mixer.n_heads * mixer.d_v for m in earlier):
+            raise InputError(f"{name}.value_rank: no earlier layer gives values of this width")
 
     def owner(self, name: str, source: str) -> Mixer:
         """The sublayer that makes a section's keys and values, if need be by way of others that reuse them."""

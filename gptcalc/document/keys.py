@@ -11,6 +11,7 @@ from gptcalc.architecture import (
     CompressedAttention,
     ConvolutionalFront,
     Count,
+    DeltaMixing,
     DenseFunction,
     Depth,
     Dropout,
@@ -22,6 +23,7 @@ from gptcalc.architecture import (
     Mamba,
     Mamba2,
     MatrixLSTM,
+    MatrixMixing,
     Mixer,
     Mlp,
     Norm,
@@ -40,7 +42,9 @@ from gptcalc.architecture import (
 )
 
 #: what each kind of sublayer is called in a document
-RecurrentName: TypeAlias = Literal["linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "channelmix"]
+RecurrentName: TypeAlias = Literal[
+    "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
+]
 KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", RecurrentName]
 
 
@@ -76,6 +80,10 @@ def recurrent_kind(name: RecurrentName) -> type[Recurrent]:
             return MatrixLSTM
         case "timemix":
             return TimeMixing
+        case "matrixmix":
+            return MatrixMixing
+        case "deltamix":
+            return DeltaMixing
         case "channelmix":
             return ChannelMixing
         case _:

@@ -17,6 +17,6 @@ from gptcalc.equations.model import equations
 from gptcalc.equations.stages import Equations, Layer, Stage
 
 __all__ = [
-    "BEFORE", "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference",
+    "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference",
     "Stage", "Tensor", "Wanted", "Weight", "Within", "Workload", "equations", "workload",
 ]  # fmt: skip

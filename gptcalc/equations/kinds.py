@@ -11,6 +11,7 @@ from gptcalc.architecture import (
     Attention,
     ChannelMixing,
     CompressedAttention,
+    DeltaMixing,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -18,6 +19,7 @@ from gptcalc.architecture import (
     Mamba,
     Mamba2,
     MatrixLSTM,
+    MatrixMixing,
     Mixer,
     Mlp,
     Rope,
@@ -65,7 +67,7 @@ def component(mixer: Mixer) -> str:
             return "experts"
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
             return "recurrent"
-        case TimeMixing():
+        case TimeMixing() | MatrixMixing() | DeltaMixing():
             return "recurrent"
         case _:
             assert_never(mixer)
@@ -123,6 +125,10 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import rwkv
 
             return rwkv.time_scope(mixer, d, symbols)
+        case MatrixMixing() | DeltaMixing():
+            from gptcalc.equations import rwkv_matrix
+
+            return rwkv_matrix.scope(mixer, d, symbols)
         case ChannelMixing():
             from gptcalc.equations import rwkv
 
@@ -183,9 +189,17 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
             from gptcalc.equations import rwkv
 
             rwkv.time_mixing(lines)
+        case MatrixMixing():
+            from gptcalc.equations import rwkv_matrix
+
+            rwkv_matrix.matrix_mixing(lines, mixer)
+        case DeltaMixing():
+            from gptcalc.equations import rwkv_matrix
+
+            rwkv_matrix.delta_mixing(lines, mixer)
         case ChannelMixing():
             from gptcalc.equations import rwkv
 
-            rwkv.channel_mixing(lines)
+            rwkv.channel_mixing(lines, mixer)
         case _ as never:
             assert_never(never)

@@ -5,7 +5,7 @@ Letters: ẇ channels inside time mixing, f those of channel mixing, ċ those th
 
 from __future__ import annotations
 
-from gptcalc.architecture import ChannelMixing, TimeMixing
+from gptcalc.architecture import ChannelMixing, ShareOf, TimeMixing
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.language import Index, Lines, Mark
 from gptcalc.equations.symbols import Symbols
@@ -19,9 +19,9 @@ def time_scope(m: TimeMixing, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 def time_mixing(lines: Lines) -> None:
     """n[t,i] → y[t,i]. S/N is the weighted mean, both in units of e^μ so that nothing overflows."""
-    _before(lines, "i")
+    before(lines, "i")
     for name, key in (("r", "receptance"), ("k", "k"), ("v", "v")):
-        _mix(lines, name, key, "i")
+        mix(lines, name, key, "i")
         lines.sum(f"{name}[t,ẇ] = Σ_i {name}_M[t,i]·W_{name}[i,ẇ]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
     lines.pointwise("r[t,ẇ] = σ(r[t,ẇ])", saved=2)
     lines.pointwise("ξ[t,ẇ] = k[t,ẇ] + w_U[ẇ]", w_U="bonus")
@@ -46,24 +46,26 @@ def channel_scope(m: ChannelMixing, d: Index, symbols: Symbols) -> dict[str, Ind
     return {"i": d, "f": inner, "ċ": read, "ϰ": symbols.derived("1", 1, "taps")}
 
 
-def channel_mixing(lines: Lines) -> None:
+def channel_mixing(lines: Lines, m: ChannelMixing) -> None:
     """n[t,i] → y[t,i]."""
-    _before(lines, "ċ")
-    for name, key, to in (("r", "receptance", "i"), ("k", "up", "f")):
-        _mix(lines, name, key, "ċ")
+    before(lines, "ċ")
+    for name, key, to in (("r", "receptance", "i"), ("k", "up", "f"))[not m.gated :]:
+        mix(lines, name, key, "ċ", m.share)
         lines.sum(f"{name}[t,{to}] = Σ_ċ {name}_M[t,ċ]·W_{name}[ċ,{to}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
     lines.pointwise("k[t,f] = relu(k[t,f])²", saved=2)
     lines.sum("y[t,i] = Σ_f k[t,f]·W_v[f,i]", saved=2, W_v="down")
-    lines.pointwise("y[t,i] = σ(r[t,i])·y[t,i]", saved=2)
+    if m.gated:
+        lines.pointwise("y[t,i] = σ(r[t,i])·y[t,i]", saved=2)
 
 
-def _before(lines: Lines, i: str) -> None:
+def before(lines: Lines, i: str) -> None:
     """n_P: what the token before read; zeros before the first."""
     lines.pointwise(f"n_P[t,{i}] = {{n[t − 1,{i}] if t > 0; 0 otherwise}}")
     lines.store(f"R_n[ϰ,{i}] = n[S − 1 + ϰ,{i}]", "last token", Constant())
 
 
-def _mix(lines: Lines, name: str, key: str, i: str) -> None:
+def mix(lines: Lines, name: str, key: str, i: str, share: ShareOf = "input") -> None:
     """The input and the one before, in learned shares."""
-    text = f"{name}_M[t,{i}] = n_P[t,{i}] + m_{name}[{i}]·(n[t,{i}] − n_P[t,{i}])"
+    n, other = ("n_P", "n") if share == "input" else ("n", "n_P")
+    text = f"{name}_M[t,{i}] = {n}[t,{i}] + m_{name}[{i}]·({other}[t,{i}] − {n}[t,{i}])"
     lines.pointwise(text, saved=2, **{f"m_{name}": f"{key}_mix"})  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from gptcalc.architecture import (
     Block,
     ChannelMixing,
     CompressedAttention,
+    DeltaMixing,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -20,6 +21,7 @@ from gptcalc.architecture import (
     Mamba,
     Mamba2,
     MatrixLSTM,
+    MatrixMixing,
     Mixer,
     Mlp,
     Norm,
@@ -44,7 +46,7 @@ from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
 from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
 from gptcalc.reference.residuals import mixture
-from gptcalc.reference.rwkv import channel_mixing, time_mixing
+from gptcalc.reference.rwkv import channel_mixing, delta_mixing, matrix_mixing, time_mixing
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.sublayer import low_rank, mixed, multiplied
@@ -180,6 +182,10 @@ class BlockRun:
                 return matrix_lstm(mixer, self.front(mixer, read, w), w, self.step), w
             case TimeMixing():
                 return time_mixing(mixer, self.front(mixer, read, w), w, self.step), w
+            case MatrixMixing():
+                return matrix_mixing(mixer, self.front(mixer, read, w), w, self.step), w
+            case DeltaMixing():
+                return delta_mixing(mixer, self.front(mixer, read, w), w, self.step), w
             case ChannelMixing():
                 return channel_mixing(mixer, self.front(mixer, read, w), w, self.step), w
             case Mlp():

@@ -62,6 +62,7 @@ class Step:
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.router: Array | None = None  # what the last router of several layers began with
         self.embedded: Array | None = None  # what the tokens entered as, (B, T, d)
+        self.values: Array | None = None  # those of the last mixer that gives its own to the ones behind it
         self.choice: Array | None = None  # the last indexer's choice of keys
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}

@@ -10,6 +10,7 @@ from gptcalc.architecture import (
     Attention,
     ChannelMixing,
     CompressedAttention,
+    DeltaMixing,
     Experts,
     GatedRecurrence,
     Hash,
@@ -18,6 +19,7 @@ from gptcalc.architecture import (
     Mamba,
     Mamba2,
     MatrixLSTM,
+    MatrixMixing,
     Mixer,
     Mlp,
     Part,
@@ -45,7 +47,7 @@ def attention(mixer: Mixer) -> str | None:
             return None
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
             return None
-        case TimeMixing() | ChannelMixing():
+        case TimeMixing() | MatrixMixing() | DeltaMixing() | ChannelMixing():
             return None
         case _:
             assert_never(mixer)
@@ -66,7 +68,7 @@ def recurrence(mixer: Recurrent) -> str:
             return "rg-lru"
         case MatrixLSTM():
             return "mlstm"
-        case TimeMixing() | ChannelMixing():
+        case TimeMixing() | MatrixMixing() | DeltaMixing() | ChannelMixing():
             return "rwkv"
         case _:
             assert_never(mixer)

@@ -208,7 +208,11 @@ def test_engines_that_run_no_rwkv_4(gptcalc: Command, engine: str) -> None:
     """vLLM has no model of the kind, llama.cpp RWKV-6 and 7 alone (LLM_ARCH_RWKV6, LLM_ARCH_RWKV7)."""
     found = gptcalc("kv", "rwkv-4-169m", "--engine", engine)
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
-    assert "RWKV-4" in found.err
+    assert "RWKV" in found.err
+    later = gptcalc("kv", "rwkv-7-world-0.1b", "--engine", engine, "--get", "bytes")
+    # n_embd_r = 2 · n_embd and n_embd_s = n_embd · wkv_head_size in fp32 (src/llama-hparams.cpp)
+    expected = (0, [str(12 * (2 * 768 + 768 * 64) * 4)]) if engine == "llama.cpp" else (2, [])
+    assert (later.status, later.out.split()) == expected
 
 
 def test_a_draft_made_for_another_model_is_refused() -> None:

@@ -50,6 +50,29 @@ FIGURES: dict[str, int] = {
     # matrices: four of d × d in time mixing; d × 4d, 4d × d and d × d in channel mixing; the head
     "rwkv-4-169m decode": 2 * (12 * (4 + 4 + 4 + 1) * 768**2 + 50277 * 768),
     "rwkv-4-169m total": 169_342_464,
+    # a matrix for each head of 64 by 64, and what both mixers read of the last token
+    "rwkv-5-world-1b5 cache": 24 * (32 * 64 * 64 * 4 + 2 * 2048 * 2),
+    "rwkv-5-world-1b5 total": 1_577_754_624,
+    # matrices: five of d × d in time mixing; d × 7168, 7168 × d and d × d in channel mixing; the head. Of a head's
+    # state one to read and one to write, and 64 channels of what a token reads of itself
+    "rwkv-5-world-1b5 decode": (
+        2 * (24 * (5 * 2048**2 + 2 * 2048 * 7168 + 2048**2) + 65536 * 2048) + 24 * 2 * 32 * (2 * 64 * 64 + 64)
+    ),
+    "rwkv-6-world-1b6 total": 1_599_873_024,
+    # five bottlenecks of 32 for the shares, one of 64 for the decay
+    "rwkv-6-world-1b6 decode": (
+        2 * (24 * (5 * 2048**2 + 2 * 2048 * (5 * 32 + 64) + 2 * 2048 * 7168 + 2048**2) + 65536 * 2048)
+        + 24 * 2 * 32 * (2 * 64 * 64 + 64)
+    ),
+    # README of RWKV-LM: parameters, and L·(2·D + 64·D) of state
+    "rwkv-7-world-0.4b total": 450_767_872,
+    "rwkv-7-world-0.4b cache": 24 * (2 * 1024 * 2 + 64 * 1024 * 4),
+    # matrices: four of d × d; bottlenecks of 64, 64, 128, and of 32 but for the first layer; 4·d wide; the head. A
+    # state is read for the delta rule, written to twice, read
+    "rwkv-7-world-0.4b decode": (
+        2 * (24 * (4 * 1024**2 + 2 * 1024 * (64 + 64 + 128) + 8 * 1024**2) + 23 * 2 * 1024 * 32 + 65536 * 1024)
+        + 24 * 2 * 16 * (4 * 64 * 64 + 64)
+    ),
     "recurrentgemma-2b cache": 18 * 2560 * (4 + 3 * 2) + 8 * 1024 * 2 * 256 * 2,
     "recurrentgemma-2b total": 2_682_862_080,
     "jamba-v0.1 total": 51_570_323_328,
@@ -106,6 +129,23 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      "rwkv-4-169m decode"),
     ("the bonus not counted", "rwkv", ', w_U="bonus")', ")", "rwkv-4-169m total"),
     ("shares not counted", "rwkv", ', **{f"m_{name}": f"{key}_mix"})', ")", "rwkv-4-169m total"),
+    ("a gate where RWKV-7 has none", "rwkv", "[not m.gated :]", "[0:]", "rwkv-7-world-0.4b decode"),
+    ("a matrix state for each channel", "rwkv_matrix", 'lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())',
+     'lines.store("S_0[ġ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())', "rwkv-5-world-1b5 cache"),
+    ("what is written to a matrix not counted", "rwkv_matrix", 'lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")', "pass",
+     "rwkv-5-world-1b5 decode"),
+    ("what a token reads of itself not counted", "rwkv_matrix", 'lines.sum("u_U[t,ġ] = Σ_ȧ',
+     'lines.pointwise("u_U[t,ġ] = Σ_ȧ', "rwkv-5-world-1b5 decode"),
+    ("a decay that needs no bottleneck", "rwkv_matrix", "if m.decay_rank is None:", "if True:",
+     "rwkv-6-world-1b6 total"),
+    ("one bottleneck for all shares", "rwkv_matrix", "A_M[ṗ,i,ṡ]", "A_M[i,ṡ]", "rwkv-6-world-1b6 total"),
+    ("shares that are given", "rwkv_matrix", 'lines.sum(text, saved=2, B_M="shift_b", b_M="shift_b.bias")', "pass",
+     "rwkv-6-world-1b6 decode"),
+    ("the delta rule's product of RWKV-7 not counted", "rwkv_matrix", 'lines.sum("h[t,ġ,ẇ] =',
+     'lines.pointwise("h[t,ġ,ẇ] =', "rwkv-7-world-0.4b decode"),
+    ("values mixed in the first layer, too", "rwkv_matrix", "if m.value_rank is None:", "if False:",
+     "rwkv-7-world-0.4b total"),
+    ("no bias behind a bottleneck", "rwkv_matrix", 'if bias else ""', 'if False else ""', "rwkv-7-world-0.4b total"),
 ]  # fmt: skip
 
 
@@ -153,6 +193,17 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("the token itself instead of the one before", "rwkv", "{{n[t − 1,{i}] if t > 0; 0 otherwise}}", "n[t,{i}]",
      "token shift"),
     ("nothing decays in RWKV", "rwkv", "μ[ẇ] − exp(w_D[ẇ])", "μ[ẇ] − 0·w_D[ẇ]", "token shift"),
+    ("nothing decays in a matrix", "rwkv_matrix", "S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", "S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]",
+     "matrix states"),
+    ("shares of the other token", "rwkv", '("n_P", "n") if share == "input"', '("n_P", "n") if True', "matrix states"),
+    ("the same share for all", "rwkv_matrix", "m_M[t,{place},i]", "m_M[t,0,i]", "matrix states"),
+    ("shares of no bottleneck's activation", "rwkv_matrix", "= tanh(l_M[t,ṗ,ṡ])", "= l_M[t,ṗ,ṡ]", "matrix states"),
+    ("a token that doesn't read itself", "rwkv_matrix", "+ u_U[t,ġ]·v[t,ġ,ẇ]", "+ 0·u_U[t,ġ]·v[t,ġ,ẇ]",
+     "matrix states"),
+    ("one rate for all channels", "rwkv_matrix", "−a[t,ġ,ȧ]·k̂[t,ġ,ȧ]", "−k̂[t,ġ,ȧ]", "matrix states"),
+    ("the delta rule behind the decay", "rwkv_matrix", "Σ_ȧ k̂[t,ġ,ȧ]·S", "Σ_ȧ γ[t,ġ,ȧ]·k̂[t,ġ,ȧ]·S", "matrix states"),
+    ("keys of any length", "rwkv_matrix", "k̂[t,ġ,ȧ]/√(Σ_ȧ k̂[t,ġ,ȧ]² + {number(EPS)})", "k̂[t,ġ,ȧ]", "matrix states"),
+    ("the layer's own values", "rwkv_matrix", "σ(b[t,ġ,ẇ])·(v_0", "0·σ(b[t,ġ,ẇ])·(v_0", "matrix states"),
     ("the stream in the embedding's place", "sublayer", "x_0[t,ϊ − {d}]", "x[t,ϊ − {d}]", "shared block"),
     ("the next reads it without the stream", "sublayer", '{NEXT} = x[t,i] + y[t,i]"', '{NEXT} = y[t,i]"',
      "shared block"),

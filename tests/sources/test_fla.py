@@ -15,6 +15,9 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface import read
 from gptcalc.validate import validate
 
+#: softmax attention in two of the layers
+ATTENTION = {"layers": [1, 5], "num_heads": 16, "num_kv_heads": 8, "qkv_bias": True, "window_size": 512}
+
 TOTALS: list[tuple[dict[str, Any], int]] = [
     ({"model_type": "gla"}, 1_365_514_240),
     ({"model_type": "gla", "use_short_conv": True, "hidden_size": 512, "num_hidden_layers": 3}, 43_045_504),
@@ -22,6 +25,38 @@ TOTALS: list[tuple[dict[str, Any], int]] = [
     ({"model_type": "delta_net", "use_gate": True, "use_short_conv": False}, 1_465_750_528),
     ({"model_type": "gated_deltanet"}, 1_387_348_732),
     ({"model_type": "gated_deltanet", "num_v_heads": 12, "use_gate": False}, 1_520_243_704),
+    ({"model_type": "rwkv6"}, 1_360_224_256),
+    ({"model_type": "rwkv6", "attn": ATTENTION, "expand_v": 0.5, "hidden_size": 1024, "norm_bias": False}, 340_482_048),
+    ({"model_type": "rwkv7"}, 1_366_644_736),
+    (
+        {
+            "model_type": "rwkv7",
+            "hidden_size": 768,
+            "num_hidden_layers": 12,
+            "vocab_size": 65536,
+            "norm_first": False,
+            "gate_low_rank_dim": None,
+            "decay_low_rank_dim": None,
+            "a_low_rank_dim": None,
+            "v_low_rank_dim": None,
+        },
+        191_033_088,
+    ),
+    (
+        {
+            "model_type": "samba",
+            "attn": {
+                "layers": [1, 3, 5, 7, 9, 11, 13, 15, 17],
+                "num_heads": 18,
+                "num_kv_heads": 18,
+                "window_size": 2048,
+            },
+        },
+        1_403_935_488,
+    ),
+    ({"model_type": "gla", "attn": ATTENTION}, 1_357_032_448),
+    ({"model_type": "delta_net", "attn": ATTENTION}, 1_357_181_696),
+    ({"model_type": "gated_deltanet", "attn": ATTENTION}, 1_362_091_748),
 ]
 
 
@@ -38,6 +73,9 @@ def test_a_config_counts_as_its_class(config: dict[str, Any], total: int) -> Non
         # a state of d_k × d_v in fp32 for each head; the last three tokens' queries, keys and values in two bytes
         ({"model_type": "gla"}, 24 * 4 * 256 * 512 * 4),
         ({"model_type": "delta_net"}, 24 * (16 * 128 * 128 * 4 + 3 * 3 * 2048 * 2)),
+        # and of RWKV what both mixers read last
+        ({"model_type": "rwkv6"}, 24 * (4 * 256 * 512 * 4 + 2 * 2048 * 2)),
+        ({"model_type": "rwkv7"}, 24 * (32 * 64 * 64 * 4 + 2 * 2048 * 2)),
         ({"model_type": "gated_deltanet"}, 21 * (6 * 256 * 512 * 4 + 3 * (2 * 1536 + 3072) * 2)),
     ],
 )
@@ -56,7 +94,12 @@ def test_states_do_not_grow(config: dict[str, Any], cache: int) -> None:
         ("delta_net", {"qk_activation": "elu"}),
         ("delta_net", {"use_beta": False}),
         ("delta_net", {"expand_k": 0.3}),
-        ("gated_deltanet", {"attn": {"layers": [1], "num_heads": 4}}),
+        ("gated_deltanet", {"attn": {"layers": [1], "num_heads": 7}}),
+        ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}]}),
+        ("rwkv7", {"attn": {"layers": [0], "num_heads": 4}}),
+        ("rwkv7", {"value_dim": [2048] * 23 + [4096]}),
+        ("rwkv6", {"hidden_act": "silu"}),
+        ("samba", {"attnres_block_size": 4, "attn": {"layers": [1], "num_heads": 4}}),
     ],
 )
 def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str, Any]) -> None:
@@ -67,7 +110,7 @@ def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str
 
 @pytest.mark.parametrize(
     ("model_type", "missing"),
-    [("hgrn2", "lower bound"), ("gsa", "slots"), ("samba", "Mamba"), ("rwkv6", "RWKV-6"), ("rwkv7", "RWKV-7")],
+    [("hgrn2", "lower bound"), ("hgrn", "lower bound"), ("gsa", "slots"), ("samba", "attn.layers")],
 )
 def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -> None:
     with pytest.raises(InputError) as caught:

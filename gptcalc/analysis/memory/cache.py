@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, form_of, held
+from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, check_runs, form_of, held
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.architecture import Architecture
@@ -147,6 +147,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     source = how.source_length(architecture)
     kept = types(how.kv_dtype, how.state_dtype, engine)
     how.check_modules(architecture)
+    check_runs(engine, architecture)
     form = form_of(engine, architecture, how.mla_cache)
     found = pools(equations(architecture, cache=form), kept, source=source, modules=how.mtp)
     parts = held(engine, found, length, how.prefill_chunk, sequences=batch)

@@ -22,7 +22,8 @@ llama.cpp
     (src/llama-kv-cache-iswa.cpp); a window that all layers share is not used (Mistral 7B v0.1, Phi-3). Latent attention
     keeps latent and rotary key, no V (pull request 19067); of MiniCPM3 keys and values. Recurrent layers have their
     states and the last tokens before their convolutions in fp32, whatever the cache's type, once for each sequence
-    (src/llama-model.cpp, create_memory: recurrent_type_r, recurrent_type_s).
+    (src/llama-model.cpp, create_memory: recurrent_type_r, recurrent_type_s); RWKV's mixers what they read last, too
+    (src/llama-hparams.cpp, n_embd_r, n_embd_s).
 transformers
     Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
     (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
@@ -36,7 +37,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.architecture import Architecture, Ggml
+from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
 
@@ -129,6 +130,17 @@ def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> Cac
     return "expanded" if engine == "llama.cpp" and architecture.storage.gguf in EXPANDED else asked
 
 
+def check_runs(engine: Engine, architecture: Architecture) -> None:
+    """InputError where an engine has no model of this kind: of RWKV vLLM none, llama.cpp 6 and 7 (LLM_ARCH_RWKV6,
+    LLM_ARCH_RWKV7), whose past is a matrix for each head."""
+    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    refused = (TimeMixing, MatrixMixing, DeltaMixing) if engine == "vllm" else (TimeMixing,)
+    if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, refused) for mixer in mixers):
+        which = "RWKV" if engine == "vllm" else "RWKV-4"
+        raise InputError(f"--engine {engine}: it runs no model whose mixers read the last token's input ({which})",
+                         "ideal and transformers do", "unsupported")  # fmt: skip
+
+
 def held(
     engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2, sequences: int = 1
 ) -> list[Held]:  # fmt: skip
@@ -142,9 +154,6 @@ def held(
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
         raise InputError(f"--engine {engine}: what it sets aside for latents in a window is not known here",
                          "ideal and transformers are", "unsupported")  # fmt: skip
-    if engine in ("vllm", "llama.cpp") and any(pool.kind == "shift" for pool in pools):
-        raise InputError(f"--engine {engine}: it runs no model whose mixers read the last token's input (RWKV-4)",
-                         "ideal and transformers do", "unsupported")  # fmt: skip
     growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
     recurrent = _recurrent(pools)

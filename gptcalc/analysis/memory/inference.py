@@ -7,7 +7,7 @@ from copy import copy
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
-from gptcalc.analysis.memory.engines import Held, Pool, chunk_of, form_of, held
+from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.offload import check, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
@@ -41,6 +41,7 @@ class Inference:
         self.how = how
         self.parallel = layout(architecture, how)
         self.kept = types(how.kv_dtype, how.state_dtype, how.engine)
+        check_runs(how.engine, architecture)
         form = form_of(how.engine, architecture, how.mla_cache)
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)

@@ -5,13 +5,15 @@ The facts are those of the library's own classes (fla-core 0.6); transformers ha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.mamba import PLAIN
-from gptcalc.sources.huggingface.reader import Hole, Reader, number, rmsnorm, size, when
+from gptcalc.sources.huggingface.mamba import PLAIN, biases, expanded, low_rank, mamba_names
+from gptcalc.sources.huggingface.pattern import enumerated, stack
+from gptcalc.sources.huggingface.reader import Hole, Reader, fill, number, optional, rmsnorm, sites, size, when
 from gptcalc.sources.huggingface.tensors import Names, bare, in_layers
 
 
@@ -68,23 +70,69 @@ _names: Names = {
 
 
 def fla(linear: dict[str, Any], defaults: dict[str, Any], only: dict[str, Any], names: Names) -> Reader:
-    """A stack of one kind of linear attention; layers with softmax attention among them (attn) are not read."""
-    return LLAMA.but(
-        document={
-            **PLAIN,
-            "c": size("max_position_embeddings"),
-            "layers": "n*linear+mlp",
+    """A stack of one kind of linear attention."""
+    return hybrid(
+        "linear",
+        {
             "d_ff": Hole(inner),
             "norm": rmsnorm("norm_eps"),
             "linear": {"n_heads": size("num_heads"), "kernel": KERNEL, "out_norm": OUT_NORM, **linear},
         },
-        defaults={**DEFAULTS, **defaults},
-        only={"attn": None, "hidden_act": "swish", **only},
-        irrelevant=(
-            "attn_mode", "fuse_norm", "fuse_swiglu", "fuse_cross_entropy", "fuse_linear_cross_entropy", "use_l2warp",
-        ),
-        names={"embedding.token": "model.embeddings", **in_layers(PREFIX, {**_names, **names})},
-    )  # fmt: skip
+        {**DEFAULTS, **defaults},
+        {"hidden_act": "swish", **only},
+        {**_names, **names},
+    )
+
+
+#: fields of kernels, not of the architecture
+KERNELS = (
+    "attn_mode", "fuse_norm", "fuse_swiglu", "fuse_cross_entropy", "fuse_linear_cross_entropy", "use_l2warp",
+    "residual_in_fp32", "rescale_prenorm_residual", "time_step_scale", "time_step_init_scheme",
+)  # fmt: skip
+
+
+def hybrid(
+    mixer: str, document: dict[str, Any], defaults: dict[str, Any], only: dict[str, Any], names: Names,
+    attention: str = "attn", feed_forward: str = "mlp",
+) -> Reader:  # fmt: skip
+    """A stack of one kind of mixer, and of softmax attention in the layers that `attn` numbers.
+
+    attention: the module of both mixers.
+    """
+    theirs = {f"attn.{key}": f"{attention}.{key}_proj" for key in ("q", "k", "v")}
+    reader = LLAMA.but(
+        document={
+            **PLAIN,
+            "c": size("max_position_embeddings"),
+            "layers": stack(enumerated("attn.layers", "attn", mixer, mixer), feed_forward),
+            "attn": {
+                "n_heads": size("attn.num_heads"),
+                "n_kv_heads": optional("attn.num_kv_heads"),
+                "d_head": Hole(attention_width),
+                "window": optional("attn.window_size"),
+                "position": "rope",
+                "rope": {"theta": number("attn.rope_theta")},
+                "bias": sites(qkv="attn.qkv_bias"),
+            },
+            **document,
+        },
+        defaults={"attn.rope_theta": 10000.0, "attn.qkv_bias": False, **defaults},
+        only=only,
+        irrelevant=KERNELS,
+        names={
+            "embedding.token": "model.embeddings",
+            **in_layers(PREFIX, {"attn.norm": "attn_norm", **theirs, "attn.out": f"{attention}.o_proj", **names}),
+        },
+    )
+    return replace(reader, nested=("attn",))
+
+
+def attention_width(fields: Fields) -> int:
+    """A head's equal share of the model's width."""
+    d, heads = fields.needed("hidden_size"), fields.needed("attn.num_heads")
+    if d % heads:
+        raise InputError(f"{fields.within}attn.num_heads: {d} channels are no multiple of {heads} heads")
+    return d // heads
 
 
 DELTA_NET = fla(
@@ -136,4 +184,46 @@ GATED_LINEAR = fla(
     },
 )  # fmt: skip
 
-READERS: dict[str, Reader] = {"delta_net": DELTA_NET, "gated_deltanet": GATED_DELTA_NET, "gla": GATED_LINEAR}
+
+def in_layers_of_attention(fields: Fields) -> str:
+    """The layers with attention, which a config must number: the class has some where it doesn't."""
+    if not fields.present("attn.layers"):
+        raise fields.missing("attn.layers")
+    return str(fill(stack(enumerated("attn.layers", "attn", "mamba", "mamba"), "mlp"), fields))
+
+
+SAMBA = hybrid(
+    "mamba",
+    {
+        "layers": Hole(in_layers_of_attention),
+        "d_ff": Hole(inner),
+        "norm": rmsnorm("norm_eps"),
+        "mamba": {
+            "d_inner": expanded("expand"),
+            "d_state": size("state_size"),
+            "dt_rank": low_rank("time_step_rank"),
+            "kernel": size("conv_kernel"),
+            "bias": biases("use_conv_bias", "use_bias", "use_bias"),
+        },
+    },
+    {
+        "hidden_size": 2304, "state_size": 16, "num_hidden_layers": 18, "norm_eps": 1e-5, "expand": 2,
+        "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "hidden_act": "swish", "hidden_ratio": 4,
+        "time_step_rank": "auto", "max_position_embeddings": 2048, "vocab_size": 32000, "tie_word_embeddings": False,
+    },
+    {"hidden_act": "swish", "attnres_block_size": None},
+    {
+        "attn.norm": "mixer_norm",
+        "mamba.norm": "mixer_norm",
+        **mamba_names("mixer"),
+        "mlp.norm": "mlp_norm",
+    },
+    "mixer",
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {
+    "delta_net": DELTA_NET,
+    "gated_deltanet": GATED_DELTA_NET,
+    "gla": GATED_LINEAR,
+    "samba": SAMBA,
+}

@@ -30,13 +30,13 @@ def stack(mixer: Units, feed_forward: Units, joint: str = "+", n_layers: str = "
         n = fields.needed(n_layers)
         if n > MOST_LISTED:
             raise InputError(f"{fields.within}{n_layers} = {n}: layers of several kinds are read up to {MOST_LISTED}")
-        both = zip(_each(mixer, fields, n), _each(feed_forward, fields, n), strict=True)
+        both = zip(each(mixer, fields, n), each(feed_forward, fields, n), strict=True)
         return expression([m + joint + f for m, f in both])
 
     return Hole(read)
 
 
-def _each(units: Units, fields: Fields, n: int) -> Sequence[str]:
+def each(units: Units, fields: Fields, n: int) -> Sequence[str]:
     return [units] * n if isinstance(units, str) else units(fields, n)
 
 
@@ -48,9 +48,9 @@ def listed(
     def read(fields: Fields, n: int) -> Sequence[str]:
         words = fields.items(name)
         if words is None:
-            return _each(otherwise, fields, n)
+            return each(otherwise, fields, n)
         with suppress(InputError):  # the rule that the list stands for: its fields count as known, no more
-            _each(otherwise, fields, n)
+            each(otherwise, fields, n)
         if len(words) != n and not (longer and len(words) > n):
             raise InputError(f"{fields.within}{name} has {len(words)} entries, the model {n} layers")
         for i, word in enumerate(words):
@@ -67,7 +67,7 @@ def flagged(name: str, unit: str, other: str, otherwise: Units) -> Units:
     def read(fields: Fields, n: int) -> Sequence[str]:
         value = fields.get(name)
         if not isinstance(value, list):
-            return _each(otherwise, fields, n)
+            return each(otherwise, fields, n)
         if len(value) != n or any(flag not in (0, 1) for flag in value):
             raise InputError(f"{fields.within}{name}: expected {n} entries 0 or 1, found {shown(value)}")
         return [unit if flag else other for flag in value]
@@ -81,7 +81,7 @@ def enumerated(name: str, unit: str, other: str, otherwise: Units) -> Units:
     def read(fields: Fields, n: int) -> Sequence[str]:
         value = fields.get(name)
         if value is None:
-            return _each(otherwise, fields, n)
+            return each(otherwise, fields, n)
         words = value.split(",") if isinstance(value, str) else value
         if not isinstance(words, list) or not all(str(word).strip().isdecimal() for word in words):
             fields.wrong((name,), "numbers of layers", value)
@@ -108,7 +108,7 @@ def first(k: str | int, unit: str, other: Units) -> Units:
         count = k if isinstance(k, int) else fields.size(k, least=0) or 0
         if count > n:
             raise InputError(f"{fields.within}{k} = {count} exceeds the {n} layers of the model")
-        return [unit] * count + list(_each(other, fields, n))[count:]
+        return [unit] * count + list(each(other, fields, n))[count:]
 
     return read
 
