@@ -1,7 +1,6 @@
 """What an architecture means: its forward pass as sums over named indices."""
 
 from gptcalc.equations.conditions import (
-    BEFORE,
     Chosen,
     Constant,
     Entries,

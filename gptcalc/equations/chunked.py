@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gptcalc.equations.conditions import BEFORE, Constant, Within
+from gptcalc.equations.conditions import Constant, Within
 from gptcalc.equations.language import Index, Lines
 
 OF_CHUNKS = {"ϱ": Index("S", 0, "past")}
@@ -49,7 +49,7 @@ class Letters(NamedTuple):
 def in_chunks(lines: Lines, chunk: int, of: Letters, *, key: str = "k", query: str = "q", delta: bool = False) -> None:
     """From queries, keys, v, γ and β to o."""
     few, value = ix(of.few, "ȧ"), ix(of.states, "ẇ")
-    state, before = f"S[{ix(of.states, 'ȧ', 'ẇ')}]", f"{BEFORE}[{ix(of.states, 'ȧ', 'ẇ')}]"
+    state, before = f"S[{ix(of.states, 'ȧ', 'ẇ')}]", f"S_B[{ix(of.states, 'ȧ', 'ẇ')}]"
     begins = f"t = {chunk}·⌊t/{chunk}⌋"
     if of.decay is not None:
         lines.pointwise(f"Γ[t,{of.decay}] = Σ_s ln(γ[s,{of.decay}])", Within(chunk))

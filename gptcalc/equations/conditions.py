@@ -110,10 +110,6 @@ class Pairs(Struct, frozen=True):
         return ((self.top_k or 1) - 1) * (self.block or 1)
 
 
-#: the state before a chunk
-BEFORE = "S_B"
-
-
 class Within(Struct, frozen=True):
     """A token and one of its chunk that is not behind it (or before it: `strict`); or such a pair and a third between
     them, from the earlier one on (`through`)."""

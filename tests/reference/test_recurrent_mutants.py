@@ -98,7 +98,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a ReLU that isn't squared", "rwkv", '"relu2"', '"relu"', "rwkv"),
     # RWKV-5, 6 and 7
     ("nothing decays in a matrix", "rwkv", "np.exp(np.exp(f) * -1.0)", "np.exp(f * 0.0)", "rwkv5"),
-    ("a matrix read after it is written to", "rwkv", "s, \"state\").swapaxes(1, 2))  # (B, 1, H, c)\n        s = s * kept",
+    ("a matrix read after it is written to", "rwkv",
+     "s, \"state\").swapaxes(1, 2))  # (B, 1, H, c)\n        s = s * kept",
      "s + k[:, t, :, :, None] * v[:, t, :, None], \"state\").swapaxes(1, 2))\n        s = s * kept", "rwkv6_fla"),
     ("no bonus in a matrix", "rwkv", '_own(r * w("bonus", *keys), k, step) * v\n    o = normed', "0.0\n    o = normed",
      "rwkv5"),
