@@ -663,7 +663,8 @@ def with_states(lines: list[Line], at: int) -> list[Line]:
 def of_itself(line: Line) -> bool:
     """Whether it says a value by what it is at other tokens."""
     left = line.statement.left
-    return any(ref.name == left.name and ref != left for ref in line.statement.factors)
+    others = [ref for ref in line.statement.factors if ref.name == left.name and "new" not in line.roles(ref)]
+    return bool(others) and "new" in line.roles(left)
 
 
 def parts(block: Block) -> dict[str, str]:
