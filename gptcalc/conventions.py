@@ -35,6 +35,7 @@ ZeroStage = Literal[0, 1, 2, 3]
 Offload = Literal["none", "optimizer", "parameters"]
 Recompute = Literal["none", "selective", "operators", "full"]
 Kernel = Literal["flash", "eager"]
+Switch = Literal["on", "off"]
 GradientType = Literal["fp32", "bf16"]
 
 
@@ -100,6 +101,7 @@ NGL: TypeAlias = Annotated[
 NCpuMoe: TypeAlias = Annotated[
     int, Option("Layers, from the first, whose experts llama.cpp leaves on the host.", least=0)
 ]
+FlashAttn: TypeAlias = Annotated[Switch, Option("Whether llama.cpp attends without holding all scores.")]
 WEIGHTS = Option(
     "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
     "mxfp4, nvfp4, mlx4[:GROUP], exl3:BITS, torchao-int4, or GGUF's: q8_0, q4_k_m, iq3_xs, q4_0:imatrix, "
@@ -322,6 +324,7 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     engine_version: EngineVersion = None
     ngl: NGL = None
     n_cpu_moe: NCpuMoe = 0
+    flash_attn: FlashAttn = "on"
     tp: TP = 1
     pp: PP = 1
     ep: EP = 1

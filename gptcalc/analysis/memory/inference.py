@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
+from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import check, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
@@ -53,6 +54,7 @@ class Inference:
         check(how)
         self._load()
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
+        self.buffers = self._buffers()
         self.others = self._others()
 
     def _weights(self, dtype: str) -> Weights:
@@ -138,6 +140,16 @@ class Inference:
             stage._replace(weights=sum(row.total for row in self.rows(number)))
             for number, stage in enumerate(self.stages)
         ]
+        if self.host:
+            self.buffers = self._buffers()
+
+    def _buffers(self) -> Buffers | None:
+        """llama.cpp's; of encoders none are known."""
+        if self.how.engine != "llama.cpp" or self.architecture.encoder is not None or self.architecture.sees_all:
+            return None
+        matrix = max((share.row.bytes for share in self.host if share.tensor.kind == "matrix"), default=0)
+        counts = [self._counts(number) for number in range(self.parallel.pp)]
+        return Buffers(self.architecture, self.how, self.kept, counts, matrix)
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
@@ -170,7 +182,10 @@ class Inference:
         """A device of one pipeline stage that serves so many sequences."""
         stage = self.stages[number]
         kept = sum(part.total for part in self.held(number, sequences, context))
-        activations = self.widest(number, sequences, context)[1]
+        if self.buffers is not None:
+            activations = self.buffers.bytes(number, self.held(number, sequences, context), sequences, context)
+        else:
+            activations = self.widest(number, sequences, context)[1]
         overhead = self.how.overhead
         if self.profile is not None:
             activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
@@ -322,6 +337,9 @@ class Inference:
             parts[key] = parts.get(key, 0) + part.total
         if self.profile is not None:
             return parts | {f"overhead.{name}": size for name, size in self.profile.parts.items() if size}
+        if self.buffers is not None:
+            work = self.buffers.work(self.held(number, sequences, context), sequences, context)
+            return parts | {f"activations.{name}": n for name, n in self.buffers.pieces(number, work).items() if n}
         if number == self.parallel.pp - 1:
             rows = max((moment.logits for moment in self.stages[number].moments), default=0)
             wanted = sequences if self.how.logits == "last" or self.how.phase == "decode" else sequences * context
@@ -370,9 +388,13 @@ class Inference:
                 f"activations: the profile run's peak with {runner}, {over}; to 0.3 GiB",
                 "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
             )
+        overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
+        if self.buffers is not None:
+            work = self.buffers.work(self.held(number, sequences, context), sequences, context)
+            activations = f"activations: {self.buffers.described(number, work)}"
+            return activations, f"overhead: {overhead}; the driver's context comes on top"
         moment, _ = self.widest(number, sequences, context)
         where = f"at {moment.line!r} in {moment.stage}" if moment.line else "none"
-        overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
         return (
             f"activations: the widest moment of the equations, {where}, without the score matrix; engines differ",
             f"overhead: {overhead}; a runtime's context, graphs and fragmentation come on top",
@@ -380,6 +402,8 @@ class Inference:
 
     def margin(self, device: Device) -> int:
         """By how much the estimated parts may be exceeded: as measured, or half of the activations."""
+        if self.buffers is not None:
+            return self.buffers.margin(device.activations)
         return MARGIN if self.profile is not None else device.activations // 2
 
     def like(self, other: Inference) -> Inference:

@@ -8,7 +8,7 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import NamedTuple, TypeAlias
 
 from gptcalc.analysis.memory.sharding import Layout, share
@@ -45,63 +45,88 @@ NOTHING = Moment("", "", 0, 0, 0)
 NO_SIZE: Size = (0, 0, 0, 0, 0)
 
 
-class _Value:
-    """A left side: what it takes, the line that makes it (−1: it came in), and the last that reads it."""
+class Value:
+    """A left side: what it is, the line that makes it (−1: it came in), and the last that reads it."""
 
-    def __init__(self, size: Size, made: int, last: int) -> None:
-        self.size = size
+    def __init__(self, line: Line, reference: Reference, made: int, last: int) -> None:
+        self.line = line  # one that refers to it
+        self.reference = reference
         self.made = made
         self.last = last
 
 
+class Lives(NamedTuple):
+    """What each line makes, if anything, and which values it reads."""
+
+    lines: list[Line]
+    made: list[Value | None]
+    read: list[list[Value]]
+
+    def dying(self) -> list[list[Value]]:
+        """The values that each line is the last to read. One that nobody reads dies at once."""
+        found: list[list[Value]] = [[] for _ in self.lines]
+        for value in dict.fromkeys(value for values in self.read for value in values):
+            found[value.last].append(value)
+        for own in self.made:
+            if own is not None and own.last == own.made:
+                found[own.made].append(own)
+        return found
+
+
 def moments(stage: Stage, parallel: Layout = ALONE) -> list[Moment]:
     """The moments of a stage, one a line."""
-    lines = [line for line in stage.lines if line.statement.left.name]
-    born, dying = _lives(lines, parallel)
-    held = [sum(each) for each in zip(NO_SIZE, *(v.size for at in dying for v in at if v.made < 0), strict=True)]
+    found_lives = lives(stage)
+    lines, made, dying = found_lives.lines, found_lives.made, found_lives.dying()
+    over_past = _over_past(lines)
+
+    def size(value: Value) -> Size:
+        return elements(value.line, value.reference, over_past, parallel)
+
+    sizes = {each: size(each) for values in dying for each in values}
+    held = [sum(each) for each in zip(NO_SIZE, *(n for old, n in sizes.items() if old.made < 0), strict=True)]
     found = []
     for at, line in enumerate(lines):
-        new = born[at]
+        own = made[at]
+        new = NO_SIZE if own is None else sizes[own]
         held = [a + b for a, b in zip(held, new, strict=True)]
         room = NO_SIZE
         if line.kind == "pointwise":  # the widest operand that dies makes room for the result
-            room = max((value.size for value in dying[at] if value.made < at), default=room)
+            room = max((sizes[old] for old in dying[at] if old.made < at), default=room)
         found.append(Moment(stage.name, line.text, *(n - min(a, b) for n, a, b in zip(held, room, new, strict=True))))
-        for value in dying[at]:
-            held = [a - b for a, b in zip(held, value.size, strict=True)]
+        for old in dying[at]:
+            held = [a - b for a, b in zip(held, sizes[old], strict=True)]
     return [m._replace(token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
 
 
-def _lives(lines: list[Line], parallel: Layout) -> tuple[list[Size], list[list[_Value]]]:
-    """What each line makes, and which values it is the last to read."""
+def lives(stage: Stage) -> Lives:
+    """From where to where each left side of a stage is held. What the cache keeps is none."""
+    lines = [line for line in stage.lines if line.statement.left.name]
     cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
-    over_past = {
+    now: dict[str, Value] = {}
+    made: list[Value | None] = []
+    read: list[list[Value]] = []
+    for at, line in enumerate(lines):
+        operands = {ref.name: ref for ref in _read(line) if ref.name not in cached}
+        for name, reference in operands.items():
+            now.setdefault(name, Value(line, reference, -1, at)).last = at
+        read.append([now[name] for name in operands])
+        left = line.statement.left
+        value = None if left.name in cached else Value(line, left, at, at)
+        if value is not None:
+            now[left.name] = value
+        made.append(value)
+    for name in ASIDE & now.keys():
+        now[name].last = len(lines) - 1
+    return Lives(lines, made, read)
+
+
+def _over_past(lines: list[Line]) -> set[str]:
+    """What is made of all tokens so far, and not cached."""
+    cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
+    return {
         ref.name for line in lines if line.kind == "sum" for ref in line.statement.references
         if "past" in (roles := line.roles(ref)) and "new" not in roles
     } - cached  # fmt: skip
-    values: list[_Value] = []
-    now: dict[str, _Value] = {}
-    born: list[Size] = []
-    for at, line in enumerate(lines):
-        for reference in _read(line):
-            if reference.name not in cached:
-                if reference.name not in now:
-                    values.append(_Value(_size(line, reference, over_past, parallel), -1, at))
-                    now[reference.name] = values[-1]
-                now[reference.name].last = at
-        left = line.statement.left
-        if left.name in cached:
-            born.append(NO_SIZE)
-            continue
-        values.append(_Value(_size(line, left, over_past, parallel), at, at))
-        now[left.name] = values[-1]
-        born.append(values[-1].size)
-    for name in ASIDE & now.keys():
-        now[name].last = len(lines) - 1
-    dying: list[list[_Value]] = [[] for _ in lines]
-    for value in values:
-        dying[value.last].append(value)
-    return born, dying
 
 
 def _read(line: Line) -> list[Reference]:
@@ -110,7 +135,7 @@ def _read(line: Line) -> list[Reference]:
     return [reference for reference in references if reference.name not in line.weights]
 
 
-def _size(line: Line, reference: Reference, over_past: set[str], parallel: Layout) -> Size:
+def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
     """Elements of what this line refers to: per new token, per token of the past, per wanted position, else once."""
     if line.is_of_pairs(reference):
         return NO_SIZE

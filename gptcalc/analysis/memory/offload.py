@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.conventions import InferenceRun
+from gptcalc.dtypes import dtype
 from gptcalc.errors import InputError
 
 
@@ -30,6 +31,13 @@ def blocks(weights: Weights) -> int:
 
 def check(how: InferenceRun) -> None:
     """Only llama.cpp splits so, and here only for one device."""
+    if how.flash_attn == "off":
+        if how.engine != "llama.cpp":
+            raise InputError(f"--flash-attn off: --engine {how.engine} has no such choice",
+                             "add --engine llama.cpp", "usage")  # fmt: skip
+        if dtype(how.kv_dtype.rpartition(":")[2]).block > 1:
+            raise InputError(f"--flash-attn off: llama.cpp keeps no values in {how.kv_dtype.rpartition(':')[2]} then",
+                             "use bf16, or --flash-attn on", "usage")  # fmt: skip
     for name, given in (("--ngl", how.ngl is not None), ("--n-cpu-moe", how.n_cpu_moe)):
         if given and how.engine != "llama.cpp":
             raise InputError(f"{name}: --engine {how.engine} has no such split", "add --engine llama.cpp", "usage")

@@ -1,0 +1,70 @@
+"""What llama.cpp holds of a pass on each of its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gptcalc.analysis.memory.cache import Types
+from gptcalc.analysis.memory.engines import Held, chunk_of, form_of
+from gptcalc.analysis.memory.ggml import Graph, Work
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import InferenceRun
+from gptcalc.dtypes import BF16, FP32
+from gptcalc.equations import equations
+
+
+class Buffers:
+    """Compute buffers as a function of the cells that are set aside."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        how: InferenceRun,
+        kept: Types,
+        counts: Sequence[Mapping[str, int]],
+        copied: int,
+    ) -> None:
+        """counts: how often each stage runs on a device; copied: the largest matrix on the host, in bytes: with one, a
+        device multiplies for layers that are not on it."""
+        form = form_of("llama.cpp", architecture, how.mla_cache)
+        model = equations(architecture, "absorbed" if form == "latent" else "expanded", form)
+        self.how, self.copied = how, copied
+        self.converted = any(kind.block_bytes != BF16.block_bytes for kind in (kept.k, kept.v))
+        self.graphs: list[Graph] = []
+        for number, own in enumerate(counts):
+            stages = [(stage, stage.times if copied else own.get(stage.name, 0)) for stage in model.layers]
+            logits = architecture.v if number == len(counts) - 1 else 0
+            self.graphs.append(Graph([(s, times) for s, times in stages if times], architecture.d, logits, copied))
+
+    def work(self, held: Sequence[Held], sequences: int, context: int) -> Work:
+        """The pass for which it makes room."""
+        cells = [(part.pool.limit is not None, part.tokens) for part in held]
+        tokens = min(chunk_of("llama.cpp", self.how.prefill_chunk), max(sequences * context, 1))
+        flash = self.how.flash_attn == "on"
+        return Work(
+            tokens=tokens,
+            rows=tokens if self.how.logits == "all" else min(sequences, tokens),
+            full=max((n for windowed, n in cells if not windowed), default=0),
+            windows=max((n for windowed, n in cells if windowed), default=0),
+            flash=flash,
+            converted=flash and self.converted,
+        )
+
+    def bytes(self, number: int, held: Sequence[Held], sequences: int, context: int) -> int:
+        return self.graphs[number].bytes(self.work(held, sequences, context))
+
+    def pieces(self, number: int, work: Work) -> dict[str, int]:
+        """The finer parts of a buffer, as far as they have a name."""
+        return {"logits": FP32.block_bytes * self.graphs[number].v * work.rows, "host's matrix": self.copied}
+
+    def described(self, number: int, work: Work) -> str:
+        """What is estimated, and how well."""
+        scores = "flash attention" if work.flash else "whole scores"
+        logits = f"logits of {work.rows:,} (--logits all: of every token, as programs other than its server)"
+        margin = self.graphs[number].margin
+        return f"llama.cpp's compute buffer with {scores}, {work.tokens:,} tokens, {logits}; to {margin} %"
+
+    def margin(self, activations: int) -> int:
+        """By how much a buffer may be larger."""
+        percent = max(graph.margin for graph in self.graphs)
+        return activations * percent // (100 - percent)
