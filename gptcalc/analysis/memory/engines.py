@@ -198,14 +198,15 @@ def _plain(engine: Engine, pool: Pool, context: int, chunk: int) -> Held:
 
 def _unified(pool: Pool, pools: list[Pool], sequences: int, context: int, chunk: int) -> Held:
     """llama.cpp's cells, which all sequences share."""
-    cells = _up(sequences * context, CELLS)
+    cells = cells_of(sequences * context)
     if pool.limit is not None and any(other.limit is None for other in pools):
-        cells = min(cells, _up(sequences * pool.limit + chunk, CELLS))
+        cells = min(cells, cells_of(sequences * pool.limit + chunk))
     return Held(pool, cells, pool.layers * pool.bytes * cells)
 
 
-def _up(tokens: int, multiple: int) -> int:
-    return -(-tokens // multiple) * multiple
+def cells_of(tokens: int) -> int:
+    """Cells that llama.cpp has for so many tokens."""
+    return -(-tokens // CELLS) * CELLS
 
 
 # --- vLLM -------------------------------------------------------------------------------------------------------------

@@ -63,13 +63,11 @@ class Lives(NamedTuple):
     read: list[list[Value]]
 
     def dying(self) -> list[list[Value]]:
-        """The values that each line is the last to read. One that nobody reads dies at once."""
+        """The values that nobody needs behind each line. One that nobody reads dies at once."""
         found: list[list[Value]] = [[] for _ in self.lines]
-        for value in dict.fromkeys(value for values in self.read for value in values):
+        read = (value for values in self.read for value in values)
+        for value in dict.fromkeys([*read, *(own for own in self.made if own is not None)]):
             found[value.last].append(value)
-        for own in self.made:
-            if own is not None and own.last == own.made:
-                found[own.made].append(own)
         return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gptcalc.analysis.memory.cache import Types
-from gptcalc.analysis.memory.engines import Held, chunk_of, form_of
+from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
 from gptcalc.analysis.memory.ggml import Graph, Work
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun
@@ -39,7 +39,7 @@ class Buffers:
     def work(self, held: Sequence[Held], sequences: int, context: int) -> Work:
         """The pass for which it makes room."""
         cells = [(part.pool.limit is not None, part.tokens) for part in held]
-        tokens = min(chunk_of("llama.cpp", self.how.prefill_chunk), max(sequences * context, 1))
+        tokens = min(chunk_of("llama.cpp", self.how.prefill_chunk), cells_of(max(sequences * context, 1)))
         flash = self.how.flash_attn == "on"
         return Work(
             tokens=tokens,
