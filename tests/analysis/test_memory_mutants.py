@@ -115,7 +115,7 @@ MUTANTS = [
     ("dtypes", "if self.nested:", "if False:", "nf4"),
     ("dtypes", "-(-elements // self.block) * self.block_bytes", "elements * self.block_bytes // self.block - 1",
      "q8_0 cache"),
-    ("engines", "pool.limit + chunk, CELLS", "pool.limit, CELLS", "llama.cpp window"),
+    ("engines", "pool.limit + chunk))", "pool.limit))", "llama.cpp window"),
     ("engines", "pool.limit is not None and any(other.limit is None for other in pools)", "pool.limit is not None",
      "llama.cpp mistral"),
     ("engines", "pool.limit - 1 + chunk, context) // block) + 1", "pool.limit - 1 + chunk, context) // block)",
