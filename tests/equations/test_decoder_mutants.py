@@ -1,0 +1,47 @@
+"""Deliberate errors in the lines of what few decoders have: each is noticed by the total of transformers' class.
+
+The totals are those of the types' default configs (data/README.md, causal_lm_types.json).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+
+from gptcalc.analysis.params import params
+from gptcalc.equations.model import remembered
+from gptcalc.sources.huggingface import read
+from tests import TESTS
+from tests.mutation import mutate
+
+TYPES = json.loads((TESTS / "data" / "causal_lm_types.json").read_text("utf-8"))
+
+#: the error, the module, what is written, what the mutant writes, the type whose total must notice
+MUTANTS: list[tuple[str, str, str, str, str]] = [
+    ("no vectors of λ", "equations.attention", "λ_k{n}[a])\", **keys)", "λ_k{n}[a])\")", "diffllama"),
+    ("values that say nothing", "equations.attention", ', W_Δ="mask.dt"', "", "doge"),
+    ("no slopes", "equations.attention", ', A="mask.A"', "", "doge"),
+    ("a stream without its factor", "equations.sublayer", '"f_x": "residual.stream", ', "", "doge"),
+    ("a norm without its gate", "equations.sublayer", "if sublayer.norm_gate is not None", "if False", "axk2"),
+    ("half of a norm's gate", "equations.sublayer", ', B_N="norm.gate_b"', "", "axk2"),
+    ("streams that are mixed", "architecture.hyper", "self.n * self.mixed", "self.n", "hy_v4"),
+    ("streams with one factor more", "architecture.hyper", "2 + self.mixed", "3", "hy_v4"),
+    ("a rotary key that isn't normed", "equations.latent", "if a.k_rope_norm is not None", "if False",
+     "dots3_note_text"),
+]  # fmt: skip
+
+
+def total(model_type: str) -> int:
+    remembered.cache_clear()
+    return params(read({"model_type": model_type, "architectures": [TYPES[model_type]["class"]]}).architecture).total
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
+    assert total(name) == TYPES[name]["total"]
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
+        assert total(name) != TYPES[name]["total"], f"{error}: {name} does not notice"
+    remembered.cache_clear()
