@@ -38,6 +38,7 @@ from gptcalc.architecture.base import (
     numbers,
 )
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
+from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.experts import (
     Best,
@@ -163,6 +164,7 @@ __all__ = [
     "Dynamic",
     "DynamicMask",
     "Embedding",
+    "EmbeddingConvolution",
     "Encoded",
     "Encoder",
     "EntryIndexer",

@@ -10,6 +10,7 @@ from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
 from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
 from gptcalc.architecture.compressed import CompressedAttention
+from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
@@ -42,11 +43,11 @@ Recurrent: TypeAlias = (
     | ChannelMixing
 )
 
-Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | Recurrent
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Recurrent
 
 Stem: TypeAlias = Literal[
     "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix",
-    "deltamix", "channelmix",
+    "deltamix", "channelmix", "embconv",
 ]  # fmt: skip
 
 
@@ -61,6 +62,8 @@ def stem(mixer: Mixer) -> Stem:
             return "mlp"
         case Experts():
             return "moe"
+        case EmbeddingConvolution():
+            return "embconv"
         case LinearAttention():
             return "linear"
         case Mamba():
@@ -261,14 +264,18 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def keeps_embedding(self) -> bool:
         """Whether layers read what the tokens entered as."""
         mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
-        return any(isinstance(mixer, Attention) and mixer.with_embedding for mixer in mixers)
+        return any(
+            (isinstance(mixer, Attention) and mixer.with_embedding) or isinstance(mixer, EmbeddingConvolution)
+            for mixer in mixers
+        )
 
     @property
     def sees_all(self) -> bool:
         """Whether tokens see what comes behind them, so that no token can come later: an encoder."""
         mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
         return any(
-            isinstance(mixer, Attention) and not mixer.causal and not mixer.source and not mixer.with_target
+            isinstance(mixer, EmbeddingConvolution)
+            or (isinstance(mixer, Attention) and not mixer.causal and not mixer.source and not mixer.with_target)
             for mixer in mixers
         )
 

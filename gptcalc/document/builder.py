@@ -16,6 +16,7 @@ from gptcalc.architecture import (
     Dense,
     Dropout,
     Embedding,
+    EmbeddingConvolution,
     Encoder,
     Experts,
     Head,
@@ -358,6 +359,8 @@ class Builder:
                 from gptcalc.document import experts
 
                 return experts.experts(of, name, keys)
+            case "embconv":
+                return of.typed(of.common(name, keys), EmbeddingConvolution, name)
             case _:
                 from gptcalc.document import recurrent
 

@@ -15,6 +15,7 @@ from gptcalc.architecture import (
     DenseFunction,
     Depth,
     Dropout,
+    EmbeddingConvolution,
     Encoded,
     Experts,
     GatedRecurrence,
@@ -45,7 +46,7 @@ from gptcalc.architecture import (
 RecurrentName: TypeAlias = Literal[
     "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
 ]
-KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", RecurrentName]
+KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", "embconv", RecurrentName]
 
 
 def kind_of(name: KindName) -> type[Mixer]:
@@ -60,6 +61,8 @@ def kind_of(name: KindName) -> type[Mixer]:
             return Mlp
         case "moe":
             return Experts
+        case "embconv":
+            return EmbeddingConvolution
         case _:
             return recurrent_kind(name)
 

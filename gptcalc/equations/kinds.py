@@ -12,6 +12,7 @@ from gptcalc.architecture import (
     ChannelMixing,
     CompressedAttention,
     DeltaMixing,
+    EmbeddingConvolution,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -69,6 +70,8 @@ def component(mixer: Mixer) -> str:
             return "recurrent"
         case TimeMixing() | MatrixMixing() | DeltaMixing():
             return "recurrent"
+        case EmbeddingConvolution():
+            return "other"
         case _:
             assert_never(mixer)
 
@@ -89,6 +92,10 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import experts
 
             return experts.scope(mixer, d, symbols)
+        case EmbeddingConvolution():
+            from gptcalc.equations import blend
+
+            return blend.scope(mixer, d, symbols)
         case LatentAttention():
             from gptcalc.equations import latent
 
@@ -157,6 +164,10 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
 
             rotation = of.rotation(mixer.rope, mixer.d_rope)
             latent.latent_attention(lines, mixer, rotation, of.form, of.cache, of.dropout)
+        case EmbeddingConvolution():
+            from gptcalc.equations import blend
+
+            blend.embedding_convolution(lines, mixer)
         case CompressedAttention():
             from gptcalc.equations import compressed
 

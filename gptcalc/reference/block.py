@@ -14,6 +14,7 @@ from gptcalc.architecture import (
     ChannelMixing,
     CompressedAttention,
     DeltaMixing,
+    EmbeddingConvolution,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -37,6 +38,7 @@ from gptcalc.reference.activations import activate, sigmoid
 from gptcalc.reference.attention import attention
 from gptcalc.reference.compressed import compressed_attention
 from gptcalc.reference.convolution import convolved
+from gptcalc.reference.embedding import embedding_convolution
 from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection
 from gptcalc.reference.latent import latent_attention
@@ -168,6 +170,8 @@ class BlockRun:
                 return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case CompressedAttention():
                 return compressed_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case EmbeddingConvolution():
+                return embedding_convolution(mixer, w, self.step), w
             case LinearAttention():
                 return linear_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case Mamba():

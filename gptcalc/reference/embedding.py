@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import ConvolutionalFront, Embedding, Sinusoids, TargetStates
+from gptcalc.architecture import ConvolutionalFront, Embedding, EmbeddingConvolution, Sinusoids, TargetStates
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate
 from gptcalc.reference.norms import normed
@@ -104,3 +104,10 @@ def convolved_over_time(x: Array, kernel: int, stride: int, d: int, w: Weights, 
     taken = range(0, length, stride)
     near = np.concatenate([padded[:, k : k + taken[-1] + 1 : stride, :, None] for k in range(kernel)], axis=-1)
     return step.linear(near.reshape(batch, len(taken), channels * kernel), w, "conv", d, bias=True)
+
+
+def embedding_convolution(m: EmbeddingConvolution, w: Weights, step: Step) -> Array:
+    """What the tokens entered as, convolved over time: (B, T, d)."""
+    assert step.embedded is not None
+    y = convolved_over_time(step.embedded, m.kernel, 1, step.embedded.shape[-1], w, step)
+    return y if m.function == "none" else activate(m.function, y)

@@ -11,6 +11,7 @@ from gptcalc.architecture import (
     ChannelMixing,
     CompressedAttention,
     DeltaMixing,
+    EmbeddingConvolution,
     Experts,
     GatedRecurrence,
     Hash,
@@ -43,7 +44,7 @@ def attention(mixer: Mixer) -> str | None:
             if mixer.n_kv_heads == mixer.n_heads:
                 return "mha"
             return "mqa" if mixer.n_kv_heads == 1 else "gqa"
-        case Mlp() | Experts():
+        case Mlp() | Experts() | EmbeddingConvolution():
             return None
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
             return None
@@ -183,6 +184,8 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
         }
     elif isinstance(mixer, Mlp):
         yield mixer.activation
+    elif isinstance(mixer, EmbeddingConvolution):
+        yield "embedding-convolution"
     else:
         yield recurrence(mixer)
         found |= {"delta-rule": isinstance(mixer, LinearAttention) and mixer.delta}

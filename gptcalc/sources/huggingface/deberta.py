@@ -7,7 +7,7 @@ from typing import Any
 from gptcalc.sources.huggingface.bert import BERT, MASKED, names
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import encoders, function
-from gptcalc.sources.huggingface.reader import Hole, Reader, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, size, when
 from gptcalc.sources.huggingface.tensors import QKV, Held, bare, fused, in_layers
 
 
@@ -39,6 +39,14 @@ def distances(fields: Fields) -> dict[str, Any] | None:
     }
 
 
+def layers(fields: Fields) -> str:
+    """A convolution over the embedding joins the stream behind the first layer, where its kernel is given."""
+    n, kernel = fields.needed("num_hidden_layers"), fields.size("conv_kernel_size", least=0)
+    if not kernel:
+        return "n*attn+mlp"
+    return "attn+mlp+embconv" + (" n*attn+mlp" if n > 1 else "")
+
+
 _pooler = {"function": function("pooler_hidden_act"), "norm": False}
 
 DEBERTA = BERT.but(
@@ -51,11 +59,16 @@ DEBERTA = BERT.but(
             "projected": "sum",
         },
         "attn": {"disentangled": Hole(distances)},
+        "layers": Hole(layers),
+        "embconv": {
+            "kernel": size("conv_kernel_size", least=0),
+            "function": choice("conv_act", tanh="tanh", gelu="gelu", relu="relu"),
+        },
         "causal": False,
     },
-    only={"conv_kernel_size": (0,), "legacy": True},
-    irrelevant=("pooler_dropout", "pooler_hidden_size", "pooler_hidden_act", "conv_act", "conv_groups",
-                "attention_head_size"),
+    defaults={"conv_act": "tanh"},
+    only={"legacy": True, "conv_groups": (1,)},
+    irrelevant=("pooler_dropout", "pooler_hidden_size", "pooler_hidden_act", "attention_head_size"),
     classes=encoders(None, MASKED, _pooler, _pooler),
     names={
         **names("deberta."),
@@ -70,6 +83,8 @@ DEBERTA = BERT.but(
                 "attn.position_q": "attention.self.pos_query_proj",
             },
         ),
+        "embconv.conv": "deberta.encoder.conv.conv",
+        "embconv.post_norm": "deberta.encoder.conv.LayerNorm",
         "relative.table": "deberta.encoder.rel_embeddings",
         "relative.norm": "deberta.encoder.LayerNorm",
         "pooler.dense": "pooler.dense",
@@ -95,8 +110,12 @@ def first_distances(fields: Fields) -> dict[str, Any] | None:
 _joint = "deberta.encoder.layer.{l}.attention.self."
 
 DEBERTA_1 = DEBERTA.but(
-    document={"attn": {"bias": ["q", "v", "out"], "disentangled": Hole(first_distances)}},
-    only={"conv_kernel_size": None, "talking_head": (False,), "legacy": True},
+    document={
+        "attn": {"bias": ["q", "v", "out"], "disentangled": Hole(first_distances)},
+        "layers": None,
+        "embconv": None,
+    },
+    only={"conv_groups": None, "talking_head": (False,), "legacy": True},
     names={
         **fused(_joint + "in_proj", QKV, groups="n_heads"),
         "attn.q": (Held(_joint + "in_proj", parts=QKV, groups="n_heads"), bare(_joint + "q")),
