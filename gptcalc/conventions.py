@@ -101,6 +101,13 @@ NGL: TypeAlias = Annotated[
 NCpuMoe: TypeAlias = Annotated[
     int, Option("Layers, from the first, whose experts llama.cpp leaves on the host.", least=0)
 ]
+TensorSplit: TypeAlias = Annotated[
+    str | None, Option("Shares of the layers that llama.cpp gives to its devices: 3,1. Default: equal ones.", "SHARES")
+]
+OverrideTensor: TypeAlias = Annotated[
+    str | None,
+    Option("Tensors that llama.cpp leaves on the host, by patterns of their names: ffn_.*_exps=CPU,…", "PATTERN=CPU"),
+]
 FlashAttn: TypeAlias = Annotated[Switch, Option("Whether llama.cpp attends without holding all scores.")]
 WEIGHTS = Option(
     "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
@@ -324,6 +331,8 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     engine_version: EngineVersion = None
     ngl: NGL = None
     n_cpu_moe: NCpuMoe = 0
+    override_tensor: OverrideTensor = None
+    tensor_split: TensorSplit = None
     flash_attn: FlashAttn = "on"
     tp: TP = 1
     pp: PP = 1

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from gptcalc import fit
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.fit import fitted
+from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.analysis.memory.sharding import over
 from gptcalc.analysis.memory.weights import total
-from gptcalc.conventions import Engine
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import Engine, FitRun, InferenceRun
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 
@@ -86,8 +92,79 @@ def test_fit_says_how_much_to_leave_there() -> None:
 def test_no_other_engine_splits_so() -> None:
     with pytest.raises(InputError, match="--engine vllm has no such split"):
         memory(load("gpt2").architecture, engine="vllm", ngl=3)
-    with pytest.raises(InputError, match="only with one device"):
+    with pytest.raises(InputError, match="only where devices have whole layers"):
         memory(load("gpt2").architecture, engine="llama.cpp", tp=2, n_cpu_moe=3)
+
+
+def layers(model: Architecture, **options: Any) -> list[tuple[int, int]]:
+    return Inference(model, InferenceRun(engine="llama.cpp", **options)).ranges
+
+
+def test_devices_have_whole_layers() -> None:
+    """Each as many of the 32 and the output as llama.cpp's log says (load_tensors: layer … assigned to device …)."""
+    model = load("llama-3-8b").architecture
+    assert layers(model, pp=2) == [(0, 17), (17, 32)]
+    assert layers(model, pp=4) == [(0, 9), (9, 17), (17, 25), (25, 32)]
+    assert layers(model, pp=2, tensor_split="3,1") == [(0, 25), (25, 32)]
+    assert layers(model, pp=2, ngl=20, tensor_split="3,1") == [(13, 28), (28, 32)]
+    assert layers(model, pp=2, ngl=0) == [(32, 32), (32, 32)]
+
+
+def test_devices_together_hold_what_one_would() -> None:
+    model = load("llama-3-8b").architecture
+    one, two = (memory(model, engine="llama.cpp", dtype="q4_k_m", context=4096, pp=n) for n in (1, 2))
+    assert two.sums.weights == one.sums.weights
+    assert two.sums.kv == one.sums.kv
+    assert two.host == one.host
+
+
+def test_overridden_tensors_stay_on_the_host() -> None:
+    """As patterns of llama.cpp's names say: all experts as --n-cpu-moe has it, then those of layers 10 to 19, then the
+    router with its bias, then heads' matrices that are one tensor."""
+    model = load("gpt-oss-120b").architecture
+    how: dict[str, Any] = {"engine": "llama.cpp", "dtype": "mxfp4_moe", "context": 1024}
+    moe = memory(model, **how, n_cpu_moe=36)
+    assert memory(model, **how, override_tensor=r"ffn_(up|down|gate)_exps=CPU").host == moe.host
+    plain = memory(model, **how)
+    experts = 128 * 3 * (2880 * 2880 // 32 * 17 + 2880 * 4)
+    found = memory(model, **how, override_tensor=r"blk\.1[0-9]\.ffn_.*_exps=CPU")
+    assert found.host == plain.host + 10 * experts
+    assert found.per_device.weights == plain.per_device.weights - 10 * experts
+    found = memory(model, **how, override_tensor="ffn_gate_inp=CPU")
+    assert found.host == plain.host + 36 * (2880 + 1) * 128 * 4
+    fused = load("phi-4").architecture
+    plain = memory(fused, engine="llama.cpp", dtype="q8_0", context=1024)
+    found = memory(fused, engine="llama.cpp", dtype="q8_0", context=1024, override_tensor=r"attn_qkv=CPU,^output\.=CPU")
+    assert found.host == plain.host + (40 * (5120 + 2 * 1280) * 5120 + (100352 * 5120)) // 32 * 34
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [
+        ("override_tensor", "exps=CUDA1", "names no place that is known here"),
+        ("override_tensor", "exps", "names no place that is known here"),
+        ("override_tensor", "(=CPU", "is no pattern"),
+        ("tensor_split", "3,1", "2 shares for 1 devices"),
+        ("tensor_split", "a", "not a list of shares"),
+        ("tensor_split", "0", "not a list of shares"),
+    ],
+)
+def test_what_no_split_is(option: str, text: str, problem: str) -> None:
+    how: dict[str, Any] = {option: text}
+    with pytest.raises(InputError, match=problem):
+        memory(load("gpt2").architecture, engine="llama.cpp", **how)
+
+
+def test_fit_over_several_devices() -> None:
+    """--devices splits by layers; the most layers that fit are those of the whole machine."""
+    model = load("llama-3.1-70b").architecture
+    how = over(model, 2, InferenceRun(engine="llama.cpp", dtype="q4_k_m", context=8192)).to(FitRun)
+    assert (how.tp, how.pp) == (1, 2)
+    found = fitted(model, 16 * 2**30, how)
+    assert not found.fits
+    ngl = found.would_fit["ngl"]
+    for n, fits in ((ngl, True), (ngl + 1, False)):
+        assert fitted(model, 16 * 2**30, replace(how, ngl=n, advice=False)).fits == fits
 
 
 @pytest.mark.parametrize("engine", ["vllm", "llama.cpp"])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.memory.ggml import Arena
-from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.conventions import InferenceRun
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from tests import TESTS
@@ -67,6 +68,26 @@ def test_published_logs(preset: str, cells: int, values: int, size: float) -> No
     """To 2 %: masks may have gone before the logits come."""
     places = 8 * values * 512 / MIB
     assert buffer(preset, cells, 512, 1, 0, not values) - places == pytest.approx(size, rel=0.02)
+
+
+SPLIT = [json.loads(line) for line in (TESTS / "data" / "llamacpp_split.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: " ".join(map(str, list(case.values())[:-1])))
+def test_several_devices_and_the_host(case: dict[str, Any]) -> None:
+    """Of several devices 4 % below at most; where the host has layers up to 11 above, as a copied matrix may take room
+    that is free."""
+    run = Inference(
+        load(case["preset"]).architecture,
+        InferenceRun(
+            engine="llama.cpp", dtype="gguf-bf16", kv_dtype="fp16", context=8192, pp=case["devices"],
+            flash_attn="on" if case["flash"] else "off", tensor_split=case["split"] or None,
+            ngl=case["ngl"], override_tensor=f"{case['override']}=CPU" if case["override"] else None,
+        ),
+    )  # fmt: skip
+    for number, size in enumerate(case["sizes"]):
+        ours = run.device(number, 1, 8192).activations / MIB
+        assert 0.96 <= ours / size <= 1.11
 
 
 def test_quantised_caches_are_copied_for_flash_attention() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -198,6 +198,8 @@ def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, An
             break
     if run.how.engine == "llama.cpp":
         yield from less_on_the_device(asked, run)
+        yield from more_devices(asked, lambda pp: Inference(run.architecture, replace(run.how, pp=pp)), "pp")
+        return
     yield from more_devices(asked, lambda tp: Inference(run.architecture, replace(run.how, tp=tp, dp=run.parallel.dp)))
 
 
@@ -222,15 +224,17 @@ def less_work(found: Fit) -> Iterator[tuple[str, Any]]:
         yield "batch", found.max_batch
 
 
-MAX_TP = 1024
+MAX_WAYS = 1024
 
 
-def more_devices(asked: Asked, made: Callable[[int], Inference | Training]) -> Iterator[tuple[str, Any]]:
-    """The smallest tensor parallelism, by doubling, that fits."""
-    tp = asked.run.parallel.tp * 2
+def more_devices(
+    asked: Asked, made: Callable[[int], Inference | Training], way: Literal["tp", "pp"] = "tp"
+) -> Iterator[tuple[str, Any]]:
+    """The smallest tensor parallelism, or number of pipeline stages, by doubling, that fits."""
+    n = getattr(asked.run.parallel, way) * 2
     with suppress(InputError):
-        while tp <= MAX_TP:
-            if asked.fits(made(tp)):
-                yield "tp", tp
+        while n <= MAX_WAYS:
+            if asked.fits(made(n)):
+                yield way, n
                 break
-            tp *= 2
+            n *= 2

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
+from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
 from gptcalc.analysis.memory.llamacpp import Buffers
-from gptcalc.analysis.memory.offload import check, split
+from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation, Profile, generation, named
@@ -89,10 +90,9 @@ class Inference:
     def _load(self) -> None:
         """Which tensors are where."""
         self.host: list[Share] = []
-        self.first = 0  # layer on the device
-        if self.how.engine == "llama.cpp" and self.parallel.devices == 1:
-            device, self.host, self.first = split(self.weights, self.how)
-            self.shares = [device]
+        self.ranges = stage_ranges(self.architecture.n_layers, self.parallel.pp)
+        if by_layers(self.how):
+            self.shares, self.host, self.ranges = split(self.weights, self.how)
         else:
             self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
 
@@ -111,8 +111,7 @@ class Inference:
 
     def _counts(self, number: int) -> dict[str, int]:
         """How often each stage of the equations runs in a pipeline stage."""
-        start, stop = stage_ranges(self.architecture.n_layers, self.parallel.pp)[number]
-        blocks = blocks_between(self.architecture, max(start, self.first), stop)
+        blocks = blocks_between(self.architecture, *self.ranges[number])
         counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
         if number == 0:
             counts[self.model.embedding.name] = 1
@@ -147,9 +146,11 @@ class Inference:
         """llama.cpp's; of encoders none are known."""
         if self.how.engine != "llama.cpp" or self.architecture.encoder is not None or self.architecture.sees_all:
             return None
-        matrix = max((share.row.bytes for share in self.host if share.tensor.kind == "matrix"), default=0)
+        few = () if self.how.logits == "all" else ("logits",)  # a few rows are multiplied where the output is
+        used = [s.row.bytes for s in self.host if s.tensor.kind == "matrix" and s.tensor.weight.use not in few]
         counts = [self._counts(number) for number in range(self.parallel.pp)]
-        return Buffers(self.architecture, self.how, self.kept, counts, matrix)
+        copies = COPIES if is_pipelined(self.weights, self.how) else 1
+        return Buffers(self.architecture, self.how, self.kept, counts, max(used, default=0), copies)
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
@@ -277,7 +278,7 @@ class Inference:
 
     def on_host(self, batch: int, context: int) -> int:
         """What llama.cpp leaves in the host's memory: weights, and the cache of layers that run there."""
-        blocks = blocks_between(self.architecture, 0, self.first)
+        blocks = blocks_between(self.architecture, 0, self.ranges[0][0])
         counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
         source = self.how.source_length(self.architecture)
         kept = pools(self.model, self.kept, self.parallel, counts, source) if counts else []
@@ -289,8 +290,10 @@ class Inference:
         undivided = copy(self)
         undivided.parallel = Layout()
         undivided.profile = undivided._profile()
+        undivided.ranges = [(undivided.ranges[0][0], undivided.ranges[-1][1])]
         undivided.shares = [[share for shares in self.shares for share in shares]]
         undivided.stages = [undivided._stage(0)]
+        undivided.buffers = undivided._buffers()
         device = undivided.device(0, batch, context)
         weights = sum(share.whole.total for share in undivided.shares[0])
         return Device.holding(weights=weights, kv=device.kv, activations=device.activations, overhead=device.overhead)

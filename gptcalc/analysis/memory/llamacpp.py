@@ -17,24 +17,23 @@ class Buffers:
     """Compute buffers as a function of the cells that are set aside."""
 
     def __init__(
-        self,
-        architecture: Architecture,
-        how: InferenceRun,
-        kept: Types,
-        counts: Sequence[Mapping[str, int]],
-        copied: int,
-    ) -> None:
-        """counts: how often each stage runs on a device; copied: the largest matrix on the host, in bytes: with one, a
-        device multiplies for layers that are not on it."""
+        self, architecture: Architecture, how: InferenceRun, kept: Types, counts: Sequence[Mapping[str, int]],
+        copied: int, copies: int,
+    ) -> None:  # fmt: skip
+        """counts: how often each stage runs on a device; copied: the largest matrix on the host, in bytes: with one,
+        the first device multiplies for layers that are on none; copies: passes in flight."""
         form = form_of("llama.cpp", architecture, how.mla_cache)
         model = equations(architecture, "absorbed" if form == "latent" else "expanded", form)
-        self.how, self.copied = how, copied
+        self.how, self.copies = how, copies
         self.converted = any(kind.block_bytes != BF16.block_bytes for kind in (kept.k, kept.v))
         self.graphs: list[Graph] = []
         for number, own in enumerate(counts):
-            stages = [(stage, stage.times if copied else own.get(stage.name, 0)) for stage in model.layers]
+            helps = copied > 0 and number == 0
+            stages = [(stage, stage.times if helps else own.get(stage.name, 0)) for stage in model.layers]
             logits = architecture.v if number == len(counts) - 1 else 0
-            self.graphs.append(Graph([(s, times) for s, times in stages if times], architecture.d, logits, copied))
+            streams = 2 if number and copies > 1 else 1  # the stream, and its norm
+            parts = [(stage, times) for stage, times in stages if times]
+            self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams))
 
     def work(self, held: Sequence[Held], sequences: int, context: int) -> Work:
         """The pass for which it makes room."""
@@ -51,11 +50,14 @@ class Buffers:
         )
 
     def bytes(self, number: int, held: Sequence[Held], sequences: int, context: int) -> int:
-        return self.graphs[number].bytes(self.work(held, sequences, context))
+        return self.graphs[number].bytes(self.work(held, sequences, context), self.copies)
 
     def pieces(self, number: int, work: Work) -> dict[str, int]:
         """The finer parts of a buffer, as far as they have a name."""
-        return {"logits": FP32.block_bytes * self.graphs[number].v * work.rows, "host's matrix": self.copied}
+        return {
+            "logits": FP32.block_bytes * self.graphs[number].v * work.rows,
+            "host's matrix": self.graphs[number].copied,
+        }
 
     def described(self, number: int, work: Work) -> str:
         """What is estimated, and how well."""

@@ -1,26 +1,32 @@
-"""llama.cpp's split between a device and its host.
+"""llama.cpp's split between devices and their host.
 
-From src/llama-model.cpp (load_tensors): tables that are looked up stay on the host; of the layers the last are on the
-device, --n-gpu-layers of them, the output being one; of a tied table there is a copy on each side. --n-cpu-moe leaves
-the experts of the first layers on the host (common/arg.cpp).
+From src/llama-model.cpp (load_tensors): tables that are looked up stay on the host; of the layers the last are on
+devices, --n-gpu-layers of them, the output being one; of a tied table there is a copy on each side. Each device has as
+many layers as --tensor-split says, one behind the other. What --override-tensor matches stays on the host
+(src/llama-model-loader.cpp, create_tensor); --n-cpu-moe is such a pattern, of the experts of the first layers
+(common/arg.cpp).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import dtype
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, printable
 
 
 class Split(NamedTuple):
-    """What is loaded where, and the first layer on the device."""
+    """What is loaded where, and the layers of each device."""
 
-    device: list[Share]
+    devices: list[list[Share]]
     host: list[Share]
-    first: int
+    ranges: list[tuple[int, int]]
 
 
 def blocks(weights: Weights) -> int:
@@ -30,7 +36,7 @@ def blocks(weights: Weights) -> int:
 
 
 def check(how: InferenceRun) -> None:
-    """Only llama.cpp splits so, and here only for one device."""
+    """Only llama.cpp splits so, and only by layers."""
     if how.flash_attn == "off":
         if how.engine != "llama.cpp":
             raise InputError(f"--flash-attn off: --engine {how.engine} has no such choice",
@@ -38,31 +44,122 @@ def check(how: InferenceRun) -> None:
         if dtype(how.kv_dtype.rpartition(":")[2]).block > 1:
             raise InputError(f"--flash-attn off: llama.cpp keeps no values in {how.kv_dtype.rpartition(':')[2]} then",
                              "use bf16, or --flash-attn on", "usage")  # fmt: skip
-    for name, given in (("--ngl", how.ngl is not None), ("--n-cpu-moe", how.n_cpu_moe)):
+    for name, given in (("--ngl", how.ngl is not None), ("--n-cpu-moe", how.n_cpu_moe),
+                        ("--tensor-split", how.tensor_split), ("--override-tensor", how.override_tensor)):  # fmt: skip
         if given and how.engine != "llama.cpp":
             raise InputError(f"{name}: --engine {how.engine} has no such split", "add --engine llama.cpp", "usage")
-        if given and (how.tp, how.pp, how.ep) != (1, 1, 1):
-            raise InputError(f"{name}: only with one device", "leave --tp, --pp and --ep out", "usage")
+        if given and not by_layers(how):
+            raise InputError(f"{name}: only where devices have whole layers", "leave --tp, --ep and --dp out", "usage")
+
+
+def by_layers(how: InferenceRun) -> bool:
+    """Whether llama.cpp splits a model by layers, its default."""
+    return how.engine == "llama.cpp" and (how.tp, how.ep, how.dp or 1) == (1, 1, 1)
+
+
+def is_pipelined(weights: Weights, how: InferenceRun) -> bool:
+    """Whether several devices work at once (src/llama-context.cpp): all layers are on them, and no tensor elsewhere."""
+    everything = how.ngl is None or how.ngl > blocks(weights)
+    return by_layers(how) and how.pp > 1 and everything and not how.n_cpu_moe and how.override_tensor is None
 
 
 def split(weights: Weights, how: InferenceRun) -> Split:
     n = weights.architecture.n_layers
-    first = 0 if how.ngl is None else min(max(blocks(weights) + 1 - how.ngl, 0), n)
-    ends = how.ngl is None or how.ngl > 0  # whether the output is on the device
-    device: list[Share] = []
-    host: list[Share] = []
-    output = [weights.share(entry, 1) for entry in weights.output + weights.second_head()]
+    ranges, output = _ranges(blocks(weights) + 1, how)
+    spared = _spared(how.override_tensor)
+    devices: list[list[Share]] = [[] for _ in ranges]
+    host: list[Share] = list(weights.layers(0, min(ranges[0][0], n)))
+    for device, (start, stop) in zip(devices, ranges, strict=True):
+        for share, layer in _layers(weights, min(start, n), min(stop, n), how):
+            experts = share.experts and layer < how.n_cpu_moe
+            (host if experts or _matches(spared, share, layer) else device).append(share)
+    ends = [weights.share(entry, 1) for entry in weights.output + weights.second_head()]
     tied = {tensor.weight.key for line in weights.model.output.lines for tensor in line.tensors() if tensor.weight.tied}
     for entry in weights.embedding:
         share = weights.share(entry, 1)
-        (host if entry.tensor.kind == "table" else device).append(share)
+        (host if entry.tensor.kind == "table" else devices[0]).append(share)
         if entry.tensor.weight.key in tied and not weights.second_head():
-            output.append(share)
-    host += weights.layers(0, first)
-    spared = max(first, min(how.n_cpu_moe, n))
-    for share in weights.layers(first, spared):
-        (host if share.experts else device).append(share)
-    device += weights.layers(spared, n)
-    if ends:
-        return Split([*device, *output], host, first)
-    return Split(device, [*host, *(share for share in output if share not in host)], first)
+            ends.append(share)
+    for share in ends:
+        if output is not None and not _matches(spared, share):
+            devices[output].append(share)
+        elif share not in host:
+            host.append(share)
+    return Split(devices, host, [(min(start, n), min(stop, n)) for start, stop in ranges])
+
+
+def _ranges(layers: int, how: InferenceRun) -> tuple[list[tuple[int, int]], int | None]:
+    """The layers of each device, the output being the last, and which of them has that."""
+    moved = layers if how.ngl is None else min(how.ngl, layers)
+    shares = _shares(how)
+    ends = [-(-moved * sum_ // sum(shares)) for sum_ in accumulate(shares, initial=Fraction(0))]
+    ranges = [(layers - moved + start, layers - moved + stop) for start, stop in pairwise(ends)]
+    return ranges, next((at for at, (start, stop) in enumerate(ranges) if start < stop == layers), None)
+
+
+def _shares(how: InferenceRun) -> list[Fraction]:
+    if how.tensor_split is None:
+        return [Fraction(1)] * how.pp
+    words = how.tensor_split.split(",")
+    try:
+        shares = [Fraction(word) for word in words]
+    except (ValueError, ZeroDivisionError):
+        shares = []
+    if not shares or min(shares) <= 0:
+        raise InputError(f"--tensor-split {printable(how.tensor_split)}: not a list of shares", "write 3,1", "usage")
+    if len(shares) != how.pp:
+        raise InputError(f"--tensor-split {printable(how.tensor_split)}: {len(shares)} shares for {how.pp} devices",
+                         f"add --devices {len(shares)}", "usage")  # fmt: skip
+    return shares
+
+
+def _spared(text: str | None) -> list[re.Pattern[str]]:
+    """Patterns of tensors that stay on the host."""
+    found = []
+    for word in [] if text is None else text.split(","):
+        pattern, equals, place = word.rpartition("=")
+        if not equals or not pattern or place.upper() != "CPU":
+            raise InputError(f"--override-tensor: {printable(word)!r} names no place that is known here",
+                             "write ffn_.*_exps=CPU", "usage")  # fmt: skip
+        try:
+            found.append(re.compile(pattern))
+        except re.error as error:
+            raise InputError(
+                f"--override-tensor: {printable(pattern)!r} is no pattern: {error}", kind="usage"
+            ) from None
+    return found
+
+
+def _layers(weights: Weights, start: int, stop: int, how: InferenceRun) -> Iterator[tuple[Share, int]]:
+    """The tensors of these layers, each with a layer that it is in; one by one only where that matters."""
+    if how.override_tensor is not None:
+        for layer in range(start, stop):
+            yield from ((share, layer) for share in weights.layers(layer, layer + 1))
+        return
+    middle = min(max(start, how.n_cpu_moe), stop)
+    for first, last in ((start, middle), (middle, stop)):
+        yield from ((share, first) for share in weights.layers(first, last))
+
+
+def _matches(patterns: list[re.Pattern[str]], share: Share, layer: int = 0) -> bool:
+    if not patterns:
+        return False
+    name = tensor_name(share, layer)
+    return any(pattern.search(name) for pattern in patterns)
+
+
+def tensor_name(share: Share, layer: int) -> str:
+    """What llama.cpp calls a tensor; what it has no name for by ours."""
+    from gptcalc.sources.gguf.names import NAMES, PREFIX
+    from gptcalc.sources.huggingface.tensors import Held, likeliest
+
+    stem, _, kind = share.tensor.weight.plain.rpartition(".")
+    stem, ending = (stem, f".{kind}") if kind in ("weight", "bias") else (share.tensor.weight.plain, ".weight")
+    entry = NAMES.get(stem)
+    if entry is None:
+        return f"{PREFIX}{stem}{ending}".format(l=layer)
+    places = [entry] if isinstance(entry, (str, Held)) else entry
+    fused = [place for place in places if isinstance(place, Held) and place.parts]
+    held = fused[0] if share.fused and fused else likeliest(entry)
+    ending = held.bias if ending == ".bias" else held.weight
+    return f"{held.module}{ending}".format(l=layer)

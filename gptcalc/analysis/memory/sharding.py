@@ -82,10 +82,14 @@ def layout(architecture: Architecture, how: InferenceRun | TrainingRun) -> Layou
 
 
 def over(architecture: Architecture, devices: int | None, how: R) -> R:
-    """The same run over so many devices. Where nothing else is said tensor parallel, with ZeRO data parallel."""
+    """The same run over so many devices. Where nothing else is said tensor parallel, with ZeRO data parallel; llama.cpp
+    splits by layers, over as many devices as --tensor-split has shares."""
+    by_layers = isinstance(how, InferenceRun) and how.engine == "llama.cpp"
+    if devices is None and isinstance(how, InferenceRun) and how.tensor_split is not None:
+        devices = how.tensor_split.count(",") + 1
     if devices is not None and (how.tp, how.pp, how.ep, how.dp) == (1, 1, 1, None):
         by_ranks = isinstance(how, TrainingRun) and how.zero > 0
-        return replace(how, dp=devices) if by_ranks else replace(how, tp=devices)
+        return replace(how, dp=devices) if by_ranks else replace(how, **{"pp" if by_layers else "tp": devices})
     found = layout(architecture, how)
     if devices not in (None, found.devices):
         raise InputError(f"--devices {devices}: --tp, --pp and --dp make {found.devices}", kind="usage")

@@ -41,6 +41,7 @@ class Share(NamedTuple):
     whole: Tensors
     tensor: Tensor
     shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
+    fused: bool = False  # a part of one matrix of queries, keys and values
 
     @property
     def experts(self) -> bool:
@@ -210,7 +211,8 @@ class Weights:
         if again or mine != whole:
             undivided = self._row(entry, whole, 0 if again else times, i, n)
             self._check_blocks(entry, whole, mine)
-        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine))
+        fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
+        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), fused)
 
     def _row(self, entry: Entry, sizes: list[int], times: int, i: int, n: int) -> Tensors:
         type_, size = self._stored(entry, sizes, i, n)
