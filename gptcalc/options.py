@@ -4,7 +4,6 @@ that both share.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
@@ -34,6 +33,10 @@ class Option(Struct, frozen=True):
     least: int = 1  # of a whole number
     is_size: bool = False  # bytes, written with their unit
     words: tuple[tuple[str, int], ...] = ()  # numbers that have a name
+    name: str = ""  # its first spelling, where that is not the field's
+    read: Callable[[Any], Any] | None = None  # makes a value of a word, or raises InputError; None: as its type says
+    complete: Callable[[str], list[str]] | None = None  # words that begin so; None: the choices
+    positional: bool = False  # an argument: its place says what it is
 
 
 def spelled(name: str) -> str:
@@ -102,6 +105,8 @@ def keywords(how: Callable[P, H], function: Callable[[A, H], T]) -> Callable[Con
 
 def documented(function: F, how: Callable[..., Struct]) -> F:
     """A function that takes fields as keyword arguments, with a signature that names them, for `help`."""
+    import inspect
+
     kinds: dict[str, Any] = {}
     for base in reversed(getattr(how, "__mro__", ())):
         kinds |= vars(base).get("__annotations__", {})

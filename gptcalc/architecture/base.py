@@ -2,7 +2,6 @@
 every part of an architecture is."""
 
 from functools import cache
-from inspect import get_annotations
 from types import NoneType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -126,7 +125,7 @@ def types_of(kind: type[Struct]) -> dict[str, Any]:
     a few that name a struct which comes later."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        found |= get_annotations(base)
+        found |= getattr(base, "__annotations__", {})  # its own alone
     return get_type_hints(kind, include_extras=True) if any(isinstance(one, str) for one in found.values()) else found
 
 

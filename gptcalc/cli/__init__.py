@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any, cast
+from typing import Any
 
-import typer
-
-from gptcalc.cli.answer import complain, deliver, drop_output, with_output
+from gptcalc.cli import words
+from gptcalc.cli.answer import Answer, Command, Output, complain, deliver, drop_output
 from gptcalc.errors import InputError, did_you_mean, printable
 
 NAME = "gptcalc"
@@ -27,9 +25,6 @@ ORDER = (
 
 #: characters of an error that are shown
 MOST = 2000
-
-#: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports
-UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -59,30 +54,27 @@ def _place(error: OSError) -> str:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result = _application(arguments)()
+        result = _answered(arguments)
         return result if isinstance(result, int) else deliver(*result) if result is not None else 0
     except InputError as error:
         _report(error, arguments)
-    except typer.Abort:
-        return 130
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
-    except UsageError as error:
-        _report(_usage(error, arguments), arguments)
     return 2
 
 
-def _usage(error: Any, arguments: Sequence[str]) -> InputError:
-    """Typer's complaint about the command line in our words."""
-    help_ = " ".join([NAME, *[word for word in arguments[:1] if word in names()], "--help"])
-    if hasattr(error, "possibilities"):
-        from difflib import get_close_matches
+def _answered(arguments: list[str]) -> tuple[Answer, Output] | int | None:
+    """What the command that the arguments begin with answers; by Typer where they are not plain."""
+    first = arguments[0] if arguments else "--help"
+    completing = COMPLETION in os.environ
+    if first.startswith("-") or completing:
+        commands = {name: Command(_command(name)) for name in names()}
+    else:
+        commands = {first: Command(_command(_known(first)))}
+        values = words.read(commands[first].parameters, arguments[1:])
+        if values is not None:
+            return commands[first](values)
+    from gptcalc.cli.application import answered
 
-        near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
-        hint = f"did you mean {near[0]}?" if near else f"see {help_}"
-        return InputError(f"no option {printable(error.option_name)}", hint, "usage")
-    message = str(error.format_message()).strip().rstrip(".")
-    return InputError(message[0].lower() + message[1:], f"see {help_}", "usage")
+    return answered(NAME, commands, [] if completing else arguments)
 
 
 def _report(error: InputError, arguments: Sequence[str]) -> None:
@@ -102,48 +94,7 @@ def _report(error: InputError, arguments: Sequence[str]) -> None:
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _application(arguments: list[str]) -> Callable[..., Any]:
-    """What runs the arguments: the command that they begin with alone, or where all may be shown, all of them."""
-    first = arguments[0] if arguments else "--help"
-    if first.startswith("-") or COMPLETION in os.environ:
-        return partial(_all_commands(), args=arguments or ["--help"], prog_name=NAME, standalone_mode=False)
-    app = typer.Typer(add_completion=False, **SETTINGS)
-    app.command(_known(first))(with_output(_command(first)))
-    alone = typer.main.get_command(app)
-    return partial(alone, args=arguments[1:], prog_name=f"{NAME} {first}", standalone_mode=False)
-
-
-def _all_commands() -> Any:
-    app = typer.Typer(help=DESCRIPTION, **SETTINGS)
-    app.callback()(_root)
-    for name in names():
-        app.command(name)(with_output(_command(name)))
-    return typer.main.get_command(app)
-
-
-SETTINGS: dict[str, Any] = {
-    "rich_markup_mode": None,
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
-}
 COMPLETION = "_GPTCALC_COMPLETE"  # set by the shell when it asks for completions
-DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV cache, FLOPs, memory."
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"{NAME} {version(NAME)}")
-        raise typer.Exit
-
-
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
-    ] = False,
-) -> None:
-    """The options in front of a command."""
 
 
 def names() -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from msgspec import Struct
 
+from gptcalc.cli.parameters import expanded, gathered, parameters_of
 from gptcalc.errors import printable
+from gptcalc.options import Option, check
 
 if TYPE_CHECKING:
     from gptcalc.report.table import View
@@ -69,13 +69,11 @@ class Output(Struct, frozen=True):
 
 
 def output_options(
-    format: Annotated[Format | None, typer.Option("--format", help="Default: table.", show_default=False)] = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")] = None,
-    get: Annotated[
-        list[str], typer.Option("--get", metavar="KEY", help="One value of the JSON, bare; of KEY,KEY one a line.")
-    ] = [],  # noqa: B006
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table and no warnings.")] = False,
+    format: Annotated[Format | None, Option("Default: table.")] = None,
+    json: Annotated[bool, Option("The same as --format json.")] = False,
+    out: Annotated[str | None, Option("Write to a file.", "FILE", ("-o",), name="--output")] = None,
+    get: Annotated[list[str], Option("One value of the JSON, bare; of KEY,KEY one a line.", "KEY")] = [],  # noqa: B006
+    quiet: Annotated[bool, Option("No table and no warnings.", also=("-q",))] = False,
 ) -> Output:
     """The options that every command has besides its own."""
     return Output(format, json, out, tuple(key for keys in get for key in keys.split(",")), quiet)
@@ -83,16 +81,10 @@ def output_options(
 
 def reading_options(
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Refuse fields of a config.json that its class doesn't read; tensors must agree."
-        ),
+        bool, Option("Refuse fields of a config.json that its class doesn't read; tensors must agree.")
     ] = False,
     ignore: Annotated[
-        list[str],
-        typer.Option(
-            "--ignore", metavar="FIELD", help="Take a field of a config.json to change nothing; may be repeated."
-        ),
+        list[str], Option("Take a field of a config.json to change nothing; may be repeated.", "FIELD")
     ] = [],  # noqa: B006
 ) -> AbstractContextManager[None]:
     """The options of every command that takes a MODEL: how its config.json is read."""
@@ -101,26 +93,25 @@ def reading_options(
     return tolerating(strict, ignore)
 
 
-def with_output(function: Callable[..., Any]) -> Callable[..., tuple[Answer, Output]]:
-    """A command's function with the output options behind its own; it returns the answer and how to write it."""
-    from gptcalc.cli.conventions import expanded, gathered
+class Command:
+    """A command's function with the output options behind its own."""
 
-    own = inspect.signature(function, eval_str=True).parameters.values()
-    shared = inspect.signature(output_options, eval_str=True).parameters
-    reading = inspect.signature(reading_options, eval_str=True).parameters
-    names = {parameter.name for parameter in own}
-    reads = {name: option for name, option in reading.items() if {"model", "models"} & names}
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.own = parameters_of(function)
+        shared, reading = parameters_of(output_options), parameters_of(reading_options)
+        names = {parameter.name for parameter in self.own}
+        self.shared = [parameter.name for parameter in shared]
+        self.reading = [parameter.name for parameter in reading if {"model", "models"} & names]
+        reads = [parameter for parameter in reading if parameter.name in self.reading]
+        self.parameters = [*expanded(self.own), *reads, *shared]
 
-    def command(**values: Any) -> tuple[Answer, Output]:
-        output = output_options(**{name: values.pop(name) for name in shared})
-        with reading_options(**{name: values.pop(name) for name in reads}):
-            return function(**gathered(own, values)), output
-
-    parameters = [*expanded(own), *reads.values(), *shared.values()]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = function.__doc__
-    return command
+    def __call__(self, values: dict[str, Any]) -> tuple[Answer, Output]:
+        """The answer, and how to write it."""
+        output = output_options(**{name: values[name] for name in self.shared})
+        check("--format", Annotated[Format | None, Option("")], output.format)
+        with reading_options(**{name: values[name] for name in self.reading}):
+            return self.function(**gathered(self.own, values)), output
 
 
 def deliver(answer: Answer, output: Output) -> int:

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-import typer
-
 from gptcalc import units
-from gptcalc.cli.options import byte_size, number
 from gptcalc.errors import InputError, printable
+from gptcalc.options import Option
 
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(%?)")
 
@@ -33,24 +31,20 @@ def share(option: str) -> Callable[[Any], Fraction]:
 
 
 Budget: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--budget", metavar="SIZE", parser=byte_size("--budget"), show_default=False,
-                 help="Memory of each device: 24GiB (2^30 bytes each), 80GB (10^9)."),
-]  # fmt: skip
+    int | None, Option("Memory of each device: 24GiB (2^30 bytes each), 80GB (10^9).", "SIZE", is_size=True)
+]
 DeviceName: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", show_default=False,
-                 help="A device by name (gptcalc devices), or several: rtx-4090, 4xa100-80gb."),
-]  # fmt: skip
+    str | None, Option("A device by name (gptcalc devices), or several: rtx-4090, 4xa100-80gb.", "NAME")
+]
 Devices: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--devices", metavar="N", parser=number("--devices"), show_default=False,
-                 help="How many devices; tensor parallel unless --tp, --pp, --ep or --dp say otherwise."),
-]  # fmt: skip
+    int | None, Option("How many devices; tensor parallel unless --tp, --pp, --ep or --dp say otherwise.")
+]
 Utilization: TypeAlias = Annotated[
     Fraction | None,
-    typer.Option("--utilization", "--gpu-memory-utilization", metavar="SHARE", parser=share("--utilization"),
-                 show_default=False, help="Usable share of a device. Default: 1 with --budget, 0.9 with --device."),
+    Option(
+        "Usable share of a device. Default: 1 with --budget, 0.9 with --device.", "SHARE",
+        ("--gpu-memory-utilization",), read=share("--utilization"),
+    ),
 ]  # fmt: skip
 
 #: what an engine is told to leave alone, as vLLM's gpu_memory_utilization of 0.9 does

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, printable
+from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
     from gptcalc.conventions import Run
 
 
-def number(option: str, words: Mapping[str, int] = {}) -> Callable[[Any], int]:
-    """A parser of whole numbers from 1, some of which have a name; its errors name the option."""
+def number(option: str, words: Mapping[str, int] = {}, least: int = 1) -> Callable[[Any], int]:
+    """A parser of whole numbers from 1, or from 0, some of which have a name; its errors name the option."""
 
     def parse(value: Any) -> int:
         if isinstance(value, int):  # the default
@@ -25,9 +24,21 @@ def number(option: str, words: Mapping[str, int] = {}) -> Callable[[Any], int]:
         from gptcalc import units
 
         try:
-            return units.positive(value)
+            return units.positive(value) if least else units.count(value)
         except InputError as error:
             raise error.within(option) from None
+
+    return parse
+
+
+def integer(option: str) -> Callable[[Any], int]:
+    """A parser of whole numbers of any sign; its errors name the option."""
+
+    def parse(value: Any) -> int:
+        try:
+            return int(value)
+        except ValueError:
+            raise InputError(f"{option}: {printable(value)!r} is not a whole number", kind="usage") from None
 
     return parse
 
@@ -58,28 +69,22 @@ def preset_names(incomplete: str) -> list[str]:
 MODEL = "a preset's name, a file or folder (config.json, preset YAML), a hub id, or - for stdin"
 
 Model: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help=MODEL[0].upper() + MODEL[1:] + ".", autocompletion=preset_names)
+    str, Option(MODEL[0].upper() + MODEL[1:] + ".", "MODEL", complete=preset_names, positional=True)
 ]
 Models: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="MODEL...", help="Each " + MODEL + ".", autocompletion=preset_names)
+    list[str], Option("Each " + MODEL + ".", "MODEL...", complete=preset_names, positional=True)
 ]
 Set: TypeAlias = Annotated[
     list[str],
-    typer.Option(
-        "--set", metavar="KEY=VALUE", show_default=False,
-        help="Change a key of the preset, such as n_kv_heads=4 or moe.top_k=2; may be repeated.",
+    Option(
+        "Change a key of the preset, such as n_kv_heads=4 or moe.top_k=2; may be repeated.", "KEY=VALUE", name="--set"
     ),
-]  # fmt: skip
-Why: TypeAlias = Annotated[
-    str | None, typer.Option("--why", metavar="KEY", help="Show the lines that add up to a figure, such as total.")
 ]
+Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
 Columns: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--columns", metavar="KEY,KEY…", help="Which columns, in which order; a wrong name lists them all."),
+    str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")
 ]
-Sort: TypeAlias = Annotated[
-    str | None, typer.Option("--sort", metavar="KEY", help="Sort by a column; -KEY puts the largest first.")
-]
+Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the largest first.", "KEY")]
 
 
 def context_warnings(architecture: Architecture, run: Run) -> tuple[str, ...]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
 from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun
 from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.options import Option
 
 #: above this only what differs is shown
 MANY = 20
@@ -25,14 +24,14 @@ def command(
     one_pass: FlopsRun,
     expect: Annotated[
         list[str],
-        typer.Option(
-            "--expect", metavar="KEY=VALUE", show_default=False,
-            help="A key of params' JSON, or of another command's behind its name: total=…, kv.bytes=…, flops.total=…, "
+        Option(
+            "A key of params' JSON, or of another command's behind its name: total=…, kv.bytes=…, flops.total=…, "
             "memory.per_device.weights=…; or a file that --write made, with the settings that it was made with.",
+            "KEY=VALUE",
         ),
     ] = [],  # noqa: B006
     write: Annotated[
-        str | None, typer.Option("--write", metavar="FILE", help="Write all costs to a lock file for --expect.")
+        str | None, Option("Write all costs to a lock file for --expect.", "FILE")
     ] = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:  # fmt: skip

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, room
 from gptcalc.cli.options import Columns, Models, Set, Sort, context_warnings
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, NoPosition
+from gptcalc.options import Option
 
 DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
 #: with a budget
@@ -23,7 +22,7 @@ FITTING = (
 def command(
     how: CompareRun,
     models: Models = [],  # noqa: B006
-    every: Annotated[bool, typer.Option("--all", help="Every preset.")] = False,
+    every: Annotated[bool, Option("Every preset.", name="--all")] = False,
     columns: Columns = None,
     sort: Sort = None,
     settings: Set = [],  # noqa: B006

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.errors import InputError, printable
+from gptcalc.options import Option
 
 
 def command(
     pattern: Annotated[
-        str | None, typer.Argument(metavar="PATTERN", help="Part of a name, such as rtx-50, mi3 or apple-m4.")
+        str | None, Option("Part of a name, such as rtx-50, mi3 or apple-m4.", "PATTERN", positional=True)
     ] = None,
 ) -> Answer:
     """The devices that --device knows: memory, bandwidth, peak rates, each with its source."""

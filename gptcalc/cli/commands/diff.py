@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import MODEL, Set, context_warnings, preset_names
 from gptcalc.conventions import DiffRun
+from gptcalc.options import Option
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="MODEL", help="Each " + MODEL + ".", autocompletion=preset_names)],
-    b: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=preset_names)],
+    a: Annotated[str, Option("Each " + MODEL + ".", "MODEL", complete=preset_names, positional=True)],
+    b: Annotated[str, Option("", "MODEL", complete=preset_names, positional=True)],
     how: DiffRun,
     settings: Set = [],  # noqa: B006
 ) -> Answer:

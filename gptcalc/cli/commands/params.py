@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import typer
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why
 from gptcalc.cli.progress import each
 from gptcalc.errors import InputError
+from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.sources import Model as Loaded
@@ -28,7 +27,7 @@ def command(
     settings: Set = [],  # noqa: B006
     by: Annotated[
         By | None,
-        typer.Option("--by", help="The rows of the table, and of CSV (there by tensor).", show_default=False),
+        Option("The rows of the table, and of CSV (there by tensor)."),
     ] = None,
     why: Why = None,
 ) -> Answer:

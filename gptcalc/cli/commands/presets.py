@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gptcalc import units
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, Usable, Utilization, room
-from gptcalc.cli.options import Columns, Sort, byte_size
+from gptcalc.cli.options import Columns, Sort
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.report.figures import Facts
@@ -27,27 +26,21 @@ FITTING = (
 def command(
     how: CompareRun,
     pattern: Annotated[
-        str | None, typer.Argument(metavar="PATTERN", help="Part of a name, or a pattern such as 'qwen*'.")
+        str | None, Option("Part of a name, or a pattern such as 'qwen*'.", "PATTERN", positional=True)
     ] = None,
-    family: Annotated[str | None, typer.Option("--family", metavar="NAME", help="Of this family.")] = None,
+    family: Annotated[str | None, Option("Of this family.", "NAME")] = None,
     feature: Annotated[
         list[str],
-        typer.Option("--feature", metavar="NAME", help="With this feature, such as moe, mla or window; repeatable."),
+        Option("With this feature, such as moe, mla or window; repeatable.", "NAME"),
     ] = [],  # noqa: B006
-    size: Annotated[
-        str | None, typer.Option("--size", metavar="RANGE", help="Parameters in all: 7B..9B, ..1.5B, 70B.. or 8B.")
-    ] = None,
-    year: Annotated[
-        str | None, typer.Option("--year", metavar="YEAR", help="Released then: 2024 or 2023..2025.")
-    ] = None,
+    size: Annotated[str | None, Option("Parameters in all: 7B..9B, ..1.5B, 70B.. or 8B.", "RANGE")] = None,
+    year: Annotated[str | None, Option("Released then: 2024 or 2023..2025.", "YEAR")] = None,
     fits: Annotated[
         int | None,
-        typer.Option(
-            "--fits",
-            metavar="SIZE",
-            parser=byte_size("--fits"),
-            show_default=False,
-            help="What fits a device of this memory, such as 24GiB, and is made for --context (default: its own).",
+        Option(
+            "What fits a device of this memory, such as 24GiB, and is made for --context (default: its own).",
+            "SIZE",
+            is_size=True,
         ),
     ] = None,
     device: DeviceName = None,
@@ -55,9 +48,7 @@ def command(
     utilization: Utilization = None,
     columns: Columns = None,
     sort: Sort = None,
-    check: Annotated[
-        str | None, typer.Option("--check", metavar="FOLDER", help="Hold a folder of preset files to the schema.")
-    ] = None,
+    check: Annotated[str | None, Option("Hold a folder of preset files to the schema.", "FOLDER")] = None,
 ) -> Answer:
     """What is there; with --fits or --device, what fits."""
     if check is not None:

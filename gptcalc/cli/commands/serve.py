@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import FitRun, InferenceRun
+from gptcalc.options import Option
 
 
 def command(
@@ -21,7 +20,7 @@ def command(
     utilization: Utilization = None,
     draft: Annotated[
         str | None,
-        typer.Option("--draft", metavar="MODEL", help="A smaller model beside it that proposes tokens."),
+        Option("A smaller model beside it that proposes tokens.", "MODEL"),
     ] = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:

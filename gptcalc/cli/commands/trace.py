@@ -7,13 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gptcalc.cli.answer import Answer, show, write_file_bytes
-from gptcalc.cli.options import Model, Set, context_warnings, number
+from gptcalc.cli.options import Model, Set, context_warnings, integer
 from gptcalc.cli.progress import bar
 from gptcalc.conventions import Run
 from gptcalc.errors import InputError, printable
+from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
@@ -29,27 +28,23 @@ def command(
     model: Model,
     how: Run,
     settings: Set = [],  # noqa: B006
-    tokens: Annotated[
-        str | None, typer.Option("--tokens", metavar="N,N…", help="Token ids: run for real, on these.")
-    ] = None,
+    tokens: Annotated[str | None, Option("Token ids: run for real, on these.", "N,N…")] = None,
     decoder_tokens: Annotated[
         str | None,
-        typer.Option("--decoder-tokens", metavar="N,N…", help="Of an encoder-decoder: what its decoder reads."),
+        Option("Of an encoder-decoder: what its decoder reads.", "N,N…"),
     ] = None,
-    decode: Annotated[
-        int, typer.Option("--decode", metavar="N", help="The last N tokens go one by one through the cache.")
-    ] = 0,
+    decode: Annotated[int, Option("The last N tokens go one by one through the cache.", read=integer("--decode"))] = 0,
     generate: Annotated[
         int | None,
-        typer.Option("--generate", metavar="N", parser=number("--generate"), help="Continue greedily for N tokens."),
+        Option("Continue greedily for N tokens."),
     ] = None,
     save: Annotated[
         str | None,
-        typer.Option("--save", metavar="OUT.npz", help="Write logits and hidden states (and decode_logits)."),
+        Option("Write logits and hidden states (and decode_logits).", "OUT.npz"),
     ] = None,
-    float64: Annotated[bool, typer.Option("--float64", help="Compute in float64.")] = False,
-    attention: Annotated[bool, typer.Option("--attention", help="Save attention weights too.")] = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the small copy's random weights.")] = 0,
+    float64: Annotated[bool, Option("Compute in float64.")] = False,
+    attention: Annotated[bool, Option("Save attention weights too.")] = False,
+    seed: Annotated[int, Option("Of the small copy's random weights.", read=integer("--seed"))] = 0,
 ) -> Answer:
     """The witness at work: shapes stage by stage; with --tokens real runs and logits.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Models, Set
 from gptcalc.cli.progress import each
 from gptcalc.errors import InputError
+from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.sources import Model as Loaded
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
 
 def command(
     models: Models = [],  # noqa: B006
-    every: Annotated[bool, typer.Option("--all", help="Every preset.")] = False,
+    every: Annotated[bool, Option("Every preset.", name="--all")] = False,
     settings: Set = [],  # noqa: B006
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="PATH", help="Hold the tensors of this file, folder or hub id too."),
+        Option("Hold the tensors of this file, folder or hub id too.", "PATH"),
     ] = None,
-    materialize: Annotated[
-        bool, typer.Option("--materialize", help="Run the full-size model for real, where memory allows.")
-    ] = False,
+    materialize: Annotated[bool, Option("Run the full-size model for real, where memory allows.")] = False,
 ) -> Answer:
     """Analysis against witness: parameters tensor by tensor, cache, FLOPs, decode against prefill, causality."""
     from gptcalc.sources.preset import names

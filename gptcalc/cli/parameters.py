@@ -1,13 +1,14 @@
-"""Options made from the structs of `gptcalc.conventions`: a command that takes one has an option for each field."""
+"""What a command takes: its function's parameters, each struct of `gptcalc.conventions` among them spread out into an
+option for each field.
+"""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from types import FunctionType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
-import typer
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 
 from gptcalc.cli.options import byte_size, number
 from gptcalc.errors import InputError
@@ -18,28 +19,56 @@ if TYPE_CHECKING:
 
 #: behind the last option of a command that does both
 TRAINING = Annotated[
-    bool, typer.Option("--training", help="A training step: gradients, optimiser states, what the backward pass keeps.")
+    bool, Option("A training step: gradients, optimiser states, what the backward pass keeps.", name="--training")
 ]
 
 
-def expanded(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
-    """A command's parameters, each struct replaced by its fields' options, and each field's marks by an option."""
-    found: dict[str, inspect.Parameter] = {}
+class Parameter(Struct, frozen=True):
+    """One parameter of a command's function. Without a default it must be given."""
+
+    name: str
+    annotation: Any
+    default: Any = NODEFAULT
+
+    @property
+    def required(self) -> bool:
+        return self.default is NODEFAULT
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How it is spelled."""
+        option = plain(self.annotation)[2]
+        return (option.name or spelled(self.name), *option.also)
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """A function's parameters. `inspect` would do, but takes long to import."""
+    assert isinstance(function, FunctionType)
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    hints = get_type_hints(function, include_extras=True)
+    whole = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
+    return tuple(Parameter(name, hints[name], default) for name, default in zip(names, whole, strict=True))
+
+
+def expanded(parameters: Iterable[Parameter]) -> list[Parameter]:
+    """A command's parameters, each struct replaced by its fields."""
+    found: dict[str, Parameter] = {}
     for parameter in parameters:
         kinds = structs(parameter.annotation)
         if not kinds:
-            found[parameter.name] = parameter.replace(annotation=_typed(parameter.name, parameter.annotation))
+            found[parameter.name] = parameter
             continue
         for kind in kinds:
             for name, annotation in declared(kind).items():
-                default = _default(kinds, name)
-                found.setdefault(name, _parameter(name, _annotation(kinds, name, annotation), default))
+                own = Parameter(name, _annotation(kinds, name, annotation), _default(kinds, name))
+                found.setdefault(name, own)
         if len(kinds) > 1:
-            found["training"] = _parameter("training", TRAINING, False)
+            found["training"] = Parameter("training", TRAINING, False)
     return list(found.values())
 
 
-def gathered(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """What a command is called with: its own values, and the structs that the others make."""
     made: dict[str, Any] = {}
     for parameter in parameters:
@@ -50,6 +79,8 @@ def gathered(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any])
             made[parameter.name] = kinds[0](**{name: values[name] for name in declared(kinds[0])})
         else:
             made[parameter.name] = values[parameter.name]
+            if choices(plain(parameter.annotation)[0]):
+                check(parameter.words[0], parameter.annotation, values[parameter.name])
     return made
 
 
@@ -57,6 +88,18 @@ def structs(annotation: Any) -> tuple[type[Struct], ...]:
     """The conventions that a parameter stands for: one struct, or a served model's and a trained one's."""
     kinds = get_args(annotation) or (annotation,)
     return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct))
+
+
+def parser(parameter: Parameter) -> Callable[[Any], Any] | None:
+    """What makes a value of a word, where it isn't the word itself; its errors name the option."""
+    kind, _, option = plain(parameter.annotation)
+    if option.read is not None:
+        return option.read
+    if kind is not int:
+        return None
+    if option.is_size:
+        return byte_size(parameter.words[0])
+    return number(parameter.words[0], dict(option.words), option.least)
 
 
 def _default(kinds: tuple[type[Struct], ...], name: str) -> Any:
@@ -76,43 +119,6 @@ def _annotation(kinds: tuple[type[Struct], ...], name: str, annotation: Any) -> 
 
         return PhaseOption
     return declared(kinds[-1]).get(name, annotation)
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, kind, default=default, annotation=_typed(name, annotation))
-
-
-def _typed(name: str, annotation: Any) -> Any:
-    """An annotation of `gptcalc.conventions` as one of Typer's; any other as it is."""
-    kind, optional, option = plain(annotation)
-    if not option.help:
-        return annotation
-    words, known = [spelled(name), *option.also], choices(kind)
-    settings: dict[str, Any] = {"help": option.help, "show_default": not optional}
-    type_: Any = kind
-    if known and all(isinstance(word, str) for word in known):
-        settings |= {"metavar": f"[{'|'.join(known)}]", "autocompletion": _completion(known)}
-        type_ = str
-    elif known:
-        settings |= {"metavar": option.metavar}
-        type_ = int
-    elif kind is int:
-        settings |= {"metavar": option.metavar, "parser": _parser(option, words[0])}
-    elif kind is not bool:
-        settings |= {"metavar": option.metavar}
-    return Annotated[type_ | None if optional else type_, typer.Option(*words, **settings)]
-
-
-def _parser(option: Option, word: str) -> Callable[[Any], int]:
-    return byte_size(word) if option.is_size else number(word, dict(option.words))
-
-
-def _completion(known: tuple[str, ...]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in known if word.startswith(incomplete)]
-
-    return complete
 
 
 def _either(values: Mapping[str, Any]) -> InferenceRun | TrainingRun:

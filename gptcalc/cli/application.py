@@ -1,0 +1,138 @@
+"""The commands as a Typer application: help, completion, and what is wrong with a command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, cast
+
+import typer
+
+from gptcalc.cli.answer import Answer, Command, Output
+from gptcalc.cli.parameters import Parameter, parser
+from gptcalc.errors import InputError, printable
+from gptcalc.options import choices, plain
+
+DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV cache, FLOPs, memory."
+
+SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+#: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+
+
+def answered(
+    name: str, commands: Mapping[str, Command], arguments: Sequence[str]
+) -> tuple[Answer, Output] | int | None:
+    """Run a command line by Typer: what a command answers, or an exit status. InputError where the line is wrong."""
+    first = arguments[0] if arguments else "--help"
+    try:
+        if first in commands:
+            alone = _alone(commands[first])
+            found = alone(args=list(arguments[1:]), prog_name=f"{name} {first}", standalone_mode=False)
+        else:
+            whole = _whole(name, commands)
+            found = whole(args=list(arguments) or ["--help"], prog_name=name, standalone_mode=False)
+    except typer.Abort:
+        return 130
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    except UsageError as error:
+        raise _in_our_words(error, name, first if first in commands else None) from None
+    return cast("tuple[Answer, Output] | int | None", found)
+
+
+def _alone(command: Command) -> Any:
+    app = typer.Typer(add_completion=False, **SETTINGS)
+    app.command()(_function(command))
+    return typer.main.get_command(app)
+
+
+def _whole(program: str, commands: Mapping[str, Command]) -> Any:
+    app = typer.Typer(help=DESCRIPTION, **SETTINGS)
+
+    def show_version(asked: bool) -> None:
+        if asked:
+            from importlib.metadata import version
+
+            typer.echo(f"{program} {version(program)}")
+            raise typer.Exit
+
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=show_version)
+        ] = False,
+    ) -> None:
+        """The options in front of a command."""
+
+    root.__annotations__ = inspect.get_annotations(root, eval_str=True, locals=locals())
+    app.callback()(root)
+    for name, command in commands.items():
+        app.command(name)(_function(command))
+    return typer.main.get_command(app)
+
+
+def _function(command: Command) -> Callable[..., tuple[Answer, Output]]:
+    """A command with the signature that Typer makes options of."""
+
+    def function(**values: Any) -> tuple[Answer, Output]:
+        return command(values)
+
+    signature = inspect.Signature([_parameter(parameter) for parameter in command.parameters])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__annotations__ = {name: own.annotation for name, own in signature.parameters.items()}
+    function.__doc__ = command.function.__doc__
+    return function
+
+
+def _parameter(parameter: Parameter) -> inspect.Parameter:
+    default = inspect.Parameter.empty if parameter.required else parameter.default
+    annotation = _typed(parameter)
+    return inspect.Parameter(
+        parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+    )
+
+
+def _typed(parameter: Parameter) -> Any:
+    """A parameter's type and option as Typer's."""
+    kind, optional, option = plain(parameter.annotation)
+    known = choices(kind)
+    settings: dict[str, Any] = {"help": option.help}
+    if known and all(isinstance(word, str) for word in known):
+        kind, settings = str, {**settings, "metavar": f"[{'|'.join(known)}]"}
+    elif known:
+        kind, settings = int, {**settings, "metavar": option.metavar}
+    elif kind is not bool:
+        settings |= {"metavar": option.metavar}
+    if (read := parser(parameter)) is not None:
+        settings["parser"] = read
+    if kind is not int and (complete := option.complete or (_beginning(known) if known else None)) is not None:
+        settings["autocompletion"] = complete
+    if option.positional:
+        return Annotated[kind | None if optional else kind, typer.Argument(**settings)]
+    shown = not optional and kind != list[str]
+    return Annotated[kind | None if optional else kind, typer.Option(*parameter.words, show_default=shown, **settings)]
+
+
+def _beginning(known: Sequence[str]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return complete
+
+
+def _in_our_words(error: Any, program: str, command: str | None) -> InputError:
+    """Typer's complaint about the command line."""
+    help_ = " ".join(filter(None, (program, command, "--help")))
+    if hasattr(error, "possibilities"):
+        from difflib import get_close_matches
+
+        near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else f"see {help_}"
+        return InputError(f"no option {printable(error.option_name)}", hint, "usage")
+    message = str(error.format_message()).strip().rstrip(".")
+    return InputError(message[0].lower() + message[1:], f"see {help_}", "usage")
