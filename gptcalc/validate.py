@@ -303,7 +303,7 @@ def _liveness(
 
 def _out(result: Result) -> Array:
     """All that a pass gives, in one row."""
-    parts = [result.logits, *([result.pooled] if result.pooled is not None else [])]
+    parts = [part for part in (result.logits, result.pooled, result.confidence) if part is not None]
     return np.concatenate([part.ravel() for part in parts])
 
 

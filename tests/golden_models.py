@@ -99,6 +99,8 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
         pairs |= {f"stream {n}": (x, truth["hidden"][n]) for n, x in enumerate(inner)}
     if whole.encoded is not None and "encoder_output" in truth:
         pairs["encoder"] = (whole.encoded, truth["encoder_output"])
+    if whole.confidence is not None:
+        pairs["confidence"] = (whole.confidence, truth["confidence" + end])
     if "pooled" + end in truth and whole.pooled is not None:
         pairs["pooled"] = (whole.pooled[:, 0], truth["pooled" + end])
     if read is not None:

@@ -61,7 +61,7 @@ from gptcalc.architecture.experts import (
     TopkSoftmax,
 )
 from gptcalc.architecture.front import Convolution, ConvolutionalFront
-from gptcalc.architecture.head import Dense, DenseFunction, Head, Pooler
+from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
@@ -197,6 +197,7 @@ __all__ = [
     "Mamba",
     "Mamba2",
     "MambaSite",
+    "Markov",
     "MatrixLSTM",
     "MatrixMixing",
     "Mixer",

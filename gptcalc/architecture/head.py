@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Positive, Size, Small, Stream, Strict
+from gptcalc.architecture.base import Count, Narrow, Positive, Size, Small, Stream, Strict
 from gptcalc.architecture.norms import Norm
 from gptcalc.errors import InputError
 
@@ -30,6 +30,17 @@ class Pooler(Strict, frozen=True, kw_only=True):
     bias: bool = True  # of the labels
 
 
+class Markov(Strict, frozen=True, kw_only=True):
+    """What the token in front says of the next one in a block that is drafted at once: its row of a table of this rank,
+    through a matrix to the logits, to which that is added (DSpark).
+
+    confidence: how likely what is drafted is accepted, one number of a slot's state, or of that and the row.
+    """
+
+    rank: Narrow
+    confidence: Literal["none", "state", "both"] = "none"
+
+
 class Head(Strict, frozen=True, kw_only=True):
     """How logits leave: the final norm, a dense layer (BERT), the projection back where the embedding is factorised,
     the output matrix. Without `vocabulary` there are no logits over it: a bare model, or what the pooler makes."""
@@ -45,6 +56,7 @@ class Head(Strict, frozen=True, kw_only=True):
     pooler: Pooler | None = None
     rows: Annotated[Size, Small(37)] | None = None  # of its own vocabulary, where that isn't the one that is read
     borrowed: bool = False  # the output matrix is the target's
+    markov: Markov | None = None
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
 
     def __post_init__(self) -> None:

@@ -196,6 +196,7 @@ class Builder:
             dense=self.dense(keys.dense, width),
             rows=keys.rows,
             borrowed=keys.borrowed,
+            markov=keys.markov,
             fixed_bias=keys.fixed_bias,
             pooler=None if keys.pooler is None else self.pooler(keys.pooler),
         )

@@ -97,6 +97,8 @@ def check_target(a: Architecture) -> None:
             raise InputError(f"{key}: there is no target")
         if used and target is not None and target.d != e.width:
             raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
+    if head.markov is not None and (target is None or target.block is None or head.rows is not None):
+        raise InputError("head.markov: needs a target.block, of the vocabulary that is read")
     if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in mixers_of(a)):
         raise InputError("with_target: there is no target with a block")
     if target is None:

@@ -23,6 +23,7 @@ from gptcalc.architecture import (
     LinearAttention,
     Mamba,
     Mamba2,
+    Markov,
     MatrixLSTM,
     MatrixMixing,
     Mixer,
@@ -143,6 +144,7 @@ class HeadKeys(Strict, frozen=True, kw_only=True):
     pooler: PoolerKeys | None = None
     rows: Size | None = None
     borrowed: bool = False
+    markov: Markov | None = None
     fixed_bias: bool = False
 
 

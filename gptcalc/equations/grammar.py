@@ -66,6 +66,7 @@ FUNCTIONS = {
     "token": "token(t): the number of the token at position t",
     "frame": "frame(s, ϖ): channel ϖ of the s-th frame of sound, 0 before the first and behind the last",
     "slot": "slot(t): the token in slot t of the block that is drafted: the last one known, then masks",
+    "drafted": "drafted(t): the token in slot t of the block, the likeliest one behind the first slot",
     "hidden": "hidden(t, ḷ, ḣ): channel ḣ of what the ḷ-th of the target's layers that are read makes of position t",
     "keep": "in training a random 0 or 1, else 1",
     "dropout": "dropout(x, m): x where m is 1, grown so that its mean stays; else 0",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -37,7 +37,7 @@ from gptcalc.reference.embedding import (
     positions_of_frames,
     projected_states,
 )
-from gptcalc.reference.head import logits, pooled
+from gptcalc.reference.head import chained, logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
 from gptcalc.reference.residuals import mixture
@@ -58,6 +58,8 @@ class Result:
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
     pooled: Array | None = None  # (B, 1 or T, …): what is read off one token or each
+    drafted: Array | None = None  # (B, block): what is drafted, where each token decides about the next
+    confidence: Array | None = None  # (B, block − 1, 1): how likely each of it is accepted
     encoded: Array | None = None  # (B, N, d): an encoder's output
 
 
@@ -181,7 +183,11 @@ class Model:
             result = summary
         predicted = self._predict(entered, final if streams is None else x, step) if predict else []
         self.cache.length = step.length if step.context_states is None else step.context_states[1].length
-        return Result(result, hidden, entered, step.attention, predicted, summary, step.source)
+        found = Result(result, hidden, entered, step.attention, predicted, summary, encoded=step.source)
+        if a.head.markov is None:
+            return found
+        chain = chained(a.head.markov, result, final, step.tokens[:, :1], self.weights.at("head"), step)
+        return replace(found, logits=chain[0], drafted=chain[1], confidence=chain[2])
 
     def _layer(self, block: Block, x: Array, row: Array | None, w: Weights, step: Step) -> Array:
         """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""

@@ -119,10 +119,11 @@ class Run:
     def __init__(
         self, architecture: Architecture, equations: Equations, weights: Mapping[str, Array], tokens: Array,
         listed: Callable[[str, Array, int, int], Array], before: Run | None = None, source: Array | None = None,
+        drafted: Array | None = None,
     ) -> None:  # fmt: skip
         """`listed` gives a fixed table's choice for tokens, by the sublayer's prefix, k and n. `before` is the run of
         all tokens but the last, which alone is new then: of the others there is what store lines kept. `source` are an
-        encoder's tokens, or frames (N, channels)."""
+        encoder's tokens, or frames (N, channels), `drafted` a block's tokens, each of which decides about the next."""
         self.architecture = architecture
         self.equations = equations
         self.weights = weights
@@ -130,6 +131,7 @@ class Run:
         self.listed = listed
         self.length = len(tokens)
         self.source = source
+        self.drafted = np.zeros(0, int) if drafted is None else drafted
         encoder = architecture.encoder
         frames = 1 if encoder is None or encoder.front is None else encoder.front.frames
         self.source_length = 0 if source is None else len(source) // frames
@@ -460,6 +462,8 @@ class Run:
             return together(lambda t: self.tokens[np.minimum(t, len(self.tokens) - 1)], self.value(node.arguments[0]))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
+        if node.function == "drafted":
+            return together(lambda t: self.drafted[t], self.value(node.arguments[0]))
         if node.function == "slot":
             return together(self.slot, self.value(node.arguments[0]))
         if node.function == "hidden":

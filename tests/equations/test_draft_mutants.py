@@ -37,6 +37,10 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      'Mark("head.weight", "logits")', "qwen3-8b-dflash"),
     ("no norm behind fc", "gptcalc.equations.embedding", "if target.out_norm is not None:", "if False:",
      "qwen3-8b-dflash"),
+    ("the table of tokens in front left out", "gptcalc.equations.head", ', E_M="head.markov.table"', "",
+     "qwen3-4b-dspark"),
+    ("a confidence of states alone", "gptcalc.equations.head",
+     'if head.markov.confidence == "both" else d', "if False else d", "qwen3-4b-dspark"),
     ("k and v of the states made by matrices of their own", "gptcalc.equations.drafted", "Mark(key, ",
      'Mark(key + name, ', "qwen3-8b-dflash"),
 ]  # fmt: skip
@@ -61,6 +65,10 @@ GOLDEN: list[tuple[str, str, str, str, str]] = [
      "own_k, own_v = new_keys_and_values(a, x, x, w, step)",
      "own_k, own_v = (step.cache.append(key, n, y) for n, y in zip('kv', new_keys_and_values(a, x, x, w, step)))",
      "dflash"),
+    ("the known token in front of all slots", "gptcalc.reference.head", "np.take(table, block[-1], axis=0)",
+     "np.take(table, block[0], axis=0)", "dspark"),
+    ("a confidence without the token", "gptcalc.reference.head", "np.concatenate(rows, axis=1)]",
+     "np.concatenate(rows, axis=1) * 0.0]", "dspark"),
     ("states normed together", "gptcalc.reference.embedding",
      "apart = h.reshape(*h.shape[:2], target.layers, target.d)",
      "apart = (h / h.std(-1, keepdims=True) * 3).reshape(*h.shape[:2], target.layers, target.d) + 1", "eagle3_normed"),
@@ -80,7 +88,7 @@ COSTED: list[tuple[str, str, str, str]] = [
 
 
 def test_nothing_is_noticed_where_nothing_is_wrong() -> None:
-    for name in ("eagle3", "eagle3_normed", "dflash"):
+    for name in ("eagle3", "eagle3_normed", "dflash", "dspark"):
         assert worst(name) < 1e-5
     assert validate(architecture("draft")).ok
     assert validate(build({"name": "block", **ENCODERS["draft of a block"]})).ok

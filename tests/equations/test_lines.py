@@ -44,7 +44,7 @@ def held(
 
     lines = equations(small, form, cache, chunks)
     read = None if source is None else source[0]
-    run = Run(small, lines, model.weights.arrays, tokens, choice_of(model), source=read)
+    run = Run(small, lines, model.weights.arrays, tokens, choice_of(model), source=read, drafted=drafted_of(result))
     with np.errstate(all="ignore"):
         run.whole()
         logits = run.values.get("logits")
@@ -57,6 +57,8 @@ def held(
         same(f"layer {number}", stream(small, found), expected)
     if result.encoded is not None:
         same("encoder", run.values["x_S"], result.encoded[0])
+    if result.confidence is not None:
+        same("confidence", run.values["c_A"], result.confidence[0])
     if result.pooled is not None:
         assert pooled is not None
         same("pooled", pooled, result.pooled[0])
@@ -79,8 +81,10 @@ def held_in_a_step(
     result = model.decode(int(tokens[-1]))
 
     lines = equations(small, form, cache)
-    prompt = Run(small, lines, model.weights.arrays, tokens[:-1], choice_of(model), source=read)
-    step = Run(small, lines, model.weights.arrays, tokens, choice_of(model), prompt, read)
+    prompt = Run(
+        small, lines, model.weights.arrays, tokens[:-1], choice_of(model), source=read, drafted=drafted_of(result)
+    )
+    step = Run(small, lines, model.weights.arrays, tokens, choice_of(model), prompt, read, drafted_of(result))
     with np.errstate(all="ignore"):
         prompt.whole()
         step.whole()
@@ -91,6 +95,10 @@ def held_in_a_step(
     if small.head.vocabulary:
         new = step.values["logits"] if small.block is not None else step.values["logits"][-1:]
         same("logits, one token more", new, result.logits[0])
+
+
+def drafted_of(result: Result) -> Array | None:
+    return None if result.drafted is None else result.drafted[0]
 
 
 def choice_of(model: Model) -> Callable[[str, Array, int, int], Array]:

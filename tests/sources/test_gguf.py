@@ -28,6 +28,7 @@ BEYOND = {
     "lfm2_moe": "a head of its own; llama.cpp's lfm2moe is tied",
     "llama_reward": "a score in the head's place; llama.cpp's llama has none",
     "dflash": "a draft",
+    "dspark": "a draft",
     "eagle3": "a draft",
     "eagle3_normed": "a draft",
     "llama4_text": "chunks of 5; llama.cpp has 8192",

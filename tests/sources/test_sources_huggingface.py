@@ -130,6 +130,11 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "deepseek": {**PLAIN, **ROUTED, "moe_intermediate_size": 32, "n_shared_experts": 1, "first_k_dense_replace": 1},
     "DFlashDraftModel": {**PLAIN, "block_size": 4, "dflash_config": {"target_layer_ids": [1, 2]}},
+    "DSparkDraftModel": {
+        **PLAIN,
+        "block_size": 4,
+        "dflash_config": {"target_layer_ids": [1, 2], "markov_rank": 8, "confidence_head_alpha": 1.0},
+    },
     "LlamaForCausalLMEagle3": {**PLAIN, "num_hidden_layers": 1, "draft_vocab_size": 64, "fc_norm": True},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dots1": ROUTED,

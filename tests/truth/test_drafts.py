@@ -73,6 +73,14 @@ def tables(v: int, d: int) -> dict[str, int]:
     return {"embedding": v * d, "output": v * d}
 
 
+DSPARK: dict[str, Any] = {
+    "architectures": ["DSparkDraftModel"],
+    "dflash_config": {
+        "attention_mode": "gqa", "confidence_head_alpha": 1.0, "confidence_head_with_markov": True,
+        "enable_confidence_head": True, "markov_head_type": "vanilla", "markov_rank": 256, "projector_type": "dspark",
+    },
+}  # fmt: skip
+
 DRAFTS |= {
     "qwen3-4b-dflash": (dflash(2560, 9728, 32, 8, 128, 151936), 537_427_200, tables(151936, 2560)),
     "qwen3-8b-dflash": (dflash(4096, 12288, 32, 8, 128, 151936), 1_048_626_432, tables(151936, 4096)),
@@ -82,6 +90,15 @@ DRAFTS |= {
     ),
     "longcat-flash-dflash": (
         dflash(6144, 12288, 32, 8, 128, 131072, num_target_layers=28), 1_635_853_568, tables(131072, 6144),
+    ),
+    "qwen3-4b-dspark": (
+        dflash(2560, 9728, 32, 8, 128, 151936, **DSPARK, block_size=7), 615_221_249, tables(151936, 2560),
+    ),
+    "kimi-k3-dspark": (
+        dflash(7168, 14336, 64, 16, 64, 163840, **DSPARK, block_size=7), 2_249_289_601, tables(163840, 7168),
+    ),
+    "glm-5.2-dspark": (
+        dflash(6144, 12288, 64, 16, 64, 154880, **DSPARK, block_size=7), 1_715_157_889, tables(154880, 6144),
     ),
 }  # fmt: skip
 
@@ -124,6 +141,16 @@ def test_cost_of_a_drafted_block() -> None:
         flops(model, context=1000, phase="train")
 
 
+def test_cost_of_a_chain() -> None:
+    """Beside DFlash: a row of 256 to the vocabulary for each of 6 slots, and 2560 + 256 channels to a confidence."""
+    chain = draft("qwen3-4b-dspark")
+    plain = build(read({**DRAFTS["qwen3-4b-dspark"][0], "architectures": ["DFlashDraftModel"],
+                        "dflash_config": {"target_layer_ids": [1, 2, 3, 4, 5]}}).document)  # fmt: skip
+    more = 2 * 6 * (256 * 151936 + 2560 + 256)
+    assert flops(chain, context=9, phase="decode").total - flops(plain, context=9, phase="decode").total == more
+    assert params(chain).total - params(plain).total == 2 * 256 * 151936 + 2560 + 256 + 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -133,6 +160,8 @@ def test_cost_of_a_drafted_block() -> None:
         ({"dflash_config": {"projector_type": "domino"}}, "projector_type"),
         ({"dflash_config": {"target_layer_ids": []}}, "no layer of the target is read"),
         ({"dflash_config": {"depth": 2}}, "dflash_config.depth"),
+        ({"architectures": ["DSparkDraftModel"]}, "without a Markov head"),
+        ({**DSPARK, "dflash_config": {**DSPARK["dflash_config"], "markov_head_type": "rnn"}}, "markov_head_type"),
     ],
 )
 def test_what_a_block_draft_has_not_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -170,6 +199,7 @@ def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str
         ({"target": {"layers": 3, "block": 1}}, "block"),
         ({"target": {"layers": 3, "block": 4, "d": 32}}, "the target's table has 32 channels"),
         ({"tying": True}, "head.borrowed: there is no output matrix beside the embedding"),
+        ({"head": {"rows": 30, "markov": {"rank": 2}}}, "head.markov: needs a target.block"),
     ],
 )
 def test_what_contradicts_in_a_block(changes: dict[str, Any], message: str) -> None:

@@ -124,4 +124,33 @@ DFLASH = Reader(
     nested=("dflash_config",),
 )  # fmt: skip
 
-READERS: dict[str, Reader] = {"LlamaForCausalLMEagle3": EAGLE3, "DFlashDraftModel": DFLASH}
+
+def markov(fields: Fields) -> dict[str, Any] | None:
+    """A low-rank head of the token in front, without which no document says what a confidence is made of."""
+    rank = fields.size("dflash_config.markov_rank", least=0)
+    if not rank:
+        raise fields.unsupported("dflash_config.markov_rank", "a draft of this class without a Markov head")
+    alpha = fields.number("dflash_config.confidence_head_alpha") or 0.0
+    fields.flag("dflash_config.enable_confidence_head")
+    on = alpha > 0
+    if fields.present("dflash_config.enable_confidence_head"):
+        on = fields.flag("dflash_config.enable_confidence_head")
+    both = fields.flag("dflash_config.confidence_head_with_markov")
+    return {"rank": rank, "confidence": "none" if not on else "both" if both else "state"}
+
+
+DSPARK = DFLASH.but(
+    document={"head": {"borrowed": True, "markov": Hole(markov)}},
+    only={
+        "dflash_config.projector_type": "dspark",
+        "dflash_config.attention_mode": ("gqa", "mha"),
+        "dflash_config.markov_head_type": "vanilla",
+    },
+    names={
+        "head.markov.table": ("markov_head.markov_w1", "logit_head.markov_head.markov_w1"),
+        "head.markov.out": ("markov_head.markov_w2", "logit_head.markov_head.markov_w2"),
+        "head.confidence": ("confidence_head.proj", "logit_head.confidence_head.proj"),
+    },
+)
+
+READERS: dict[str, Reader] = {"DSparkDraftModel": DSPARK, "LlamaForCausalLMEagle3": EAGLE3, "DFlashDraftModel": DFLASH}
