@@ -57,10 +57,12 @@ def mamba2(inner: Hole, **more: Any) -> dict[str, Any]:
     }
 
 
-def biases(conv: str | bool, into: str, out: str) -> Hole:
+def biases(conv: str | tuple[str, ...] | bool, into: str, out: str) -> Hole:
+    """Which sites have a bias: a flag of the config for each, or several names of one."""
+
     def read(fields: Fields) -> list[str]:
-        given = (("in", into), ("conv", conv), ("out", out))
-        return [site for site, name in given if (name if isinstance(name, bool) else fields.flag(name))]
+        given = (("in", (into,)), ("conv", (conv,) if isinstance(conv, str) else conv), ("out", (out,)))
+        return [site for site, name in given if (name if isinstance(name, bool) else fields.flag(*name))]
 
     return Hole(read)
 

@@ -74,6 +74,14 @@ MPT = Reader(
     },
 )
 
+
+def base(fields: Fields) -> float | int | None:
+    """The rotation's base. transformers 5.24 looks for rope_theta in the whole config alone and turns published models,
+    which have it among the attention's fields, by the default of others; counted is what the published files say."""
+    own = fields.number("attn_config.rope_theta")
+    return None if fields.present("rope_theta") else own
+
+
 #: a width written as hidden_size is the whole model's here; transformers 5.24 reads it after it has made the experts,
 #: whose width then stays d_model's default, so that its model can't run
 DBRX = Reader(
@@ -87,7 +95,7 @@ DBRX = Reader(
         "d_ff": size("ffn_config.ffn_hidden_size"),
         "layers": "n*attn+moe",
         "tying": False,
-        "rope": rope("attn_config.rope_theta"),
+        "rope": rope(Hole(base)),
         "norm": {"kind": "layernorm", "bias": False},
         "mlp": choice("ffn_config.ffn_act_fn.name", silu="swiglu", gelu="geglu"),
         "attn": {"clip": number("attn_config.clip_qkv")},

@@ -68,9 +68,9 @@ NEMOTRON_H = LLAMA.but(
             "d_state": size("ssm_state_size"),
             "kernel": size("conv_kernel", "mamba_d_conv"),
             "n_groups": size("n_groups", "mamba_n_groups"),
-            "bias": biases("use_conv_bias", "use_bias", "use_bias"),
+            "bias": biases(("use_conv_bias", "mamba_conv_bias"), "use_bias", "use_bias"),
             "out_norm": {},
-            "dt_min": number("time_step_min"),
+            "dt_min": number("time_step_min", "mamba_dt_min"),
             "chunk": size("chunk_size", "mamba_chunk_size"),
         },
         "moe": {

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, every, listed, stack
 from gptcalc.sources.huggingface.qwen import QWEN2_MOE, sparse_layers
 from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import Held, Names, Parts, bare, fused, in_layers
+
+
+def swish(fields: Fields) -> str:
+    """The function of convolutions and gates, which is the MLP's."""
+    if (word := fields.word("hidden_act")) not in ("silu", "swish"):
+        raise fields.unsupported("hidden_act", f"delta nets with {shown(word)} are not understood")
+    return "silu"
+
 
 #: a gated delta net in the words of Qwen3-Next's config
 GATED_DELTA_NET: dict[str, Any] = {
@@ -20,7 +29,7 @@ GATED_DELTA_NET: dict[str, Any] = {
     "delta": True,
     "decay": "head",
     "kernel": size("linear_conv_kernel_dim"),
-    "gate": "silu",
+    "gate": Hole(swish),
     "out_norm": {"over": "head", "offset": 0, "eps": number("rms_norm_eps")},
 }
 

@@ -18,8 +18,9 @@ def without_rope(fields: Fields, n: int) -> Sequence[str]:
     rotates = flags if flags is not None else [(i + 1) % step for i in range(n)]
     if len(rotates) != n:
         raise InputError(f"{fields.within}no_rope_layers has {len(rotates)} entries, the model {n} layers")
-    local = fields.flag("use_sliding_window") and fields.size("sliding_window") is not None
-    usual = ["" if turns else "local" for turns in rotates]
+    local = fields.size("sliding_window") is not None  # in which layers masks have it, listed or not
+    on = fields.flag("use_sliding_window")
+    usual = ["" if turns or not on else "local" for turns in rotates]
     windowed = listed("layer_types", {FULL: "", SLIDING: "local"}, lambda _fields, _n: usual)
     names = {(True, False): "attn", (True, True): "local", (False, False): "nope", (False, True): "nope_local"}
     return [names[bool(turn), local and bool(kind)] for turn, kind in zip(rotates, windowed(fields, n), strict=True)]
