@@ -23,7 +23,8 @@ ARCHITECTURES = {
     "nemotron_h": "nemotron_h_moe", "qwen3_5_text": "qwen35", "qwen3_next": "qwen3next",
     "bert": "bert", "eurobert": "eurobert", "modernbert": "modern-bert", "nomic_bert": "nomic-bert", "roberta": "bert",
     "bloom": "bloom", "cohere": "command-r", "cohere2": "cohere2", "dbrx": "dbrx", "deepseek_v2": "deepseek2",
-    "deepseek_v3": "deepseek2", "ernie4_5_moe": "ernie4_5-moe", "falcon": "falcon", "gemma": "gemma",
+    "deepseek_v3": "deepseek2", "deepseek_v32": "glm-dsa", "ernie4_5_moe": "ernie4_5-moe", "falcon": "falcon",
+    "gemma": "gemma",
     "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n", "gemma4_text": "gemma4", "glm": "chatglm",
     "glm4_moe": "glm4moe", "gpt2": "gpt2", "gpt_bigcode": "starcoder", "gpt_neox": "gptneox", "gpt_oss": "gpt-oss",
     "gptj": "gptj", "granite": "granite", "llama": "llama", "llama4_text": "llama4", "mimo_v2_flash": "mimo2",
@@ -188,6 +189,9 @@ TAKEN = {
     "residual_scale": ("residual_multiplier",),
     "attention.scale": ("attention_multiplier",),
     "embedding_length_per_layer_input": ("hidden_size_per_layer_input",),
+    "attention.indexer.head_count": ("index_n_heads",),
+    "attention.indexer.key_length": ("index_head_dim",),
+    "attention.indexer.top_k": ("index_topk",),
     "altup.num_inputs": ("altup_num_inputs",),
     "altup.active_idx": ("altup_active_idx",),
 }  # fmt: skip
@@ -243,7 +247,7 @@ def metadata(config: dict[str, Any]) -> dict[str, Any]:
         found["attention.clamp_kqv"] = config["clip_qkv"]
     if model_type == "gpt_neox":
         found["use_parallel_residual"] = config["use_parallel_residual"]
-    if model_type in ("deepseek_v3", "glm4_moe", "minimax_m2", "mimo_v2_flash"):
+    if model_type in ("deepseek_v3", "deepseek_v32", "glm4_moe", "minimax_m2", "mimo_v2_flash"):
         found["expert_gating_func"] = 2
     if model_type == "mimo_v2_flash":  # twice as many KV heads where a window is seen
         found["attention.head_count_kv"] = [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf.constants import MODEL_ARCH_NAMES
 
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
@@ -15,6 +16,8 @@ from gptcalc.analysis.stored import held
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.checkpoint import header
+from gptcalc.sources.gguf.model import NO_MODEL
+from gptcalc.sources.gguf.styles import STYLES, UNREAD
 from tests.conftest import Command
 from tests.golden_models import FOLDER
 from tests.sources.gguf_conversion import ARCHITECTURES, ENCODERS, convert
@@ -70,6 +73,17 @@ def test_a_converted_checkpoint_is_the_same_model(tmp_path: Path, name: str) -> 
 
 def test_most_golden_models_are_tried() -> None:
     assert len(GOLDEN) >= 55
+
+
+@pytest.mark.parametrize("name", MODEL_ARCH_NAMES.values())
+def test_every_architecture_of_llama_cpp_is_read_or_listed_with_a_reason(tmp_path: Path, name: str) -> None:
+    """Those of gguf 0.19; one that is read asks for a size that this file leaves out, another says why it isn't."""
+    path = written(tmp_path / "model.gguf", name, {"block_count": 1}, {"token_embd.weight": (8, 4)}, "F32")
+    assert (name in STYLES) + (name in UNREAD) + (name in NO_MODEL) == 1
+    with pytest.raises(InputError) as caught:
+        load(str(path))
+    assert (name in STYLES) == ("is missing" in caught.value.message)
+    assert UNREAD.get(name, "") in caught.value.message
 
 
 # --- full size --------------------------------------------------------------------------------------------------------

@@ -116,7 +116,24 @@ ROUTED = {"n_routed_experts": 4, "num_experts_per_tok": 2}
 NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
-    **dict.fromkeys(("xverse", "aquila", "skywork"), PLAIN),
+    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama"), PLAIN),
+    "deepseek_ocr2_text": ROUTED,
+    "jais": {
+        "n_embd": 64,
+        "n_head": 4,
+        "n_layer": 2,
+        "n_positions": 128,
+        "vocab_size": 100,
+        "activation_function": "swiglu",
+    },
+    "telechat": {
+        "hidden_size": 64,
+        "n_head": 4,
+        "n_layer": 2,
+        "seq_length": 128,
+        "vocab_size": 100,
+        "ffn_hidden_size": 96,
+    },
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), MIXTURE),
     "t5gemma": {"encoder": {}, "decoder": {}},
     **{name: {"head_dim": 128} for name in ("glm4_moe", "glm4v_moe_text", "qwen3_omni_moe_text")},

@@ -222,8 +222,15 @@ class Mixers:
             "d_v": facts.size("attention.value_length_mla", self.d_v),
             "position": "rope" if self.style.positions else "none",
             "rope": self.rope(d_rope, False) if self.style.positions else None,
+            "index": self.index() if facts.has(layer, "indexer.attn_k") else None,
             **self.norms(layer),
         }
+
+    def index(self) -> dict[str, Any]:
+        """The small heads that choose which keys are attended to."""
+        sizes = {"n_heads": "head_count", "d": "key_length", "top_k": "top_k"}
+        pairing = {"pairing": "adjacent"} if self.style.adjacent_index else {}
+        return {**{key: self.facts.size(f"attention.indexer.{name}") for key, name in sizes.items()}, **pairing}
 
 
 def norm_at(before: bool, behind: bool, post: bool) -> str:

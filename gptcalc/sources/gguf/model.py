@@ -14,7 +14,7 @@ from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.gguf.attention import Mixers
 from gptcalc.sources.gguf.experts import feed_forward
 from gptcalc.sources.gguf.metadata import Facts
-from gptcalc.sources.gguf.styles import STYLES, Style
+from gptcalc.sources.gguf.styles import STYLES, UNREAD, Style
 from gptcalc.sources.huggingface.pattern import expression
 
 #: other things than language models that GGUF files hold
@@ -52,8 +52,8 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
 
 def style_of(facts: Facts) -> Style:
     name = facts.architecture
-    if name in NO_MODEL:
-        raise InputError(f"general.architecture {name!r}: {NO_MODEL[name]}", kind="unsupported")
+    if (why := NO_MODEL.get(name, UNREAD.get(name))) is not None:
+        raise InputError(f"general.architecture {name!r}: {why}", kind="unsupported")
     if name not in STYLES:
         problem = f"general.architecture {printable(name)!r} is not known"
         raise InputError(problem, did_you_mean(name, STYLES), "unsupported")

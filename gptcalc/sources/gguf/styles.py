@@ -38,6 +38,7 @@ class Style(NamedTuple):
     both_sides: bool = False  # a window reaches half as far on each side
     dt_min: float = 0.0  # least step of a Mamba-2
     divides_logits: bool = False  # the metadata's factor of the logits is a divisor
+    adjacent_index: bool = False  # an indexer's rotary channels are paired with their neighbour
 
 
 LLAMA = Style(normalize=True)
@@ -62,11 +63,14 @@ STYLES: dict[str, Style] = {
     "deci": LLAMA,
     "deepseek": Style(),
     "deepseek2": Style(adjacent=True),
+    "deepseek2-ocr": Style(),
+    "deepseek32": Style(adjacent=True, router="sigmoid"),
     "dots1": Style(),
     "ernie4_5": Style(adjacent=True),
     "ernie4_5-moe": Style(adjacent=True, normalize=True),
     "eurobert": Style(encoder=True),
     "exaone": Style(),
+    "exaone-moe": Style(every=4, full_rotates=False, router="sigmoid", normalize=True),
     "exaone4": Style(every=4, full_rotates=False),
     "falcon-h1": Style(),
     "falcon": Style(function="gelu", tied=True),
@@ -75,6 +79,7 @@ STYLES: dict[str, Style] = {
     "gemma3": GEMMA._replace(every=6, local_theta=10000),
     "gemma3n": GEMMA._replace(every=5, local_theta=10000, scale=1.0, v_norm=True),
     "gemma4": GEMMA._replace(every=6, local_theta=10000, scale=1.0, v_norm=True, normalize=True),
+    "glm-dsa": Style(adjacent=True, router="sigmoid", adjacent_index=True),
     "glm4": Style(adjacent=True),
     "glm4moe": SIGMOID,
     "gpt-oss": Style(function="silu_oai", every=2, router="topk_softmax"),
@@ -87,6 +92,7 @@ STYLES: dict[str, Style] = {
     "grok": Style(function="gelu_tanh", scaled_embedding=True),
     "hunyuan-dense": Style(norm_after_rope=True),
     "hunyuan-moe": LLAMA._replace(norm_after_rope=True),
+    "hunyuan_vl": Style(norm_after_rope=True),
     "internlm2": Style(),
     "jais2": Style(function="relu2"),
     "jamba": Style(positions=False),
@@ -114,6 +120,7 @@ STYLES: dict[str, Style] = {
     "olmo2": Style(every=4),
     "olmoe": Style(),
     "orion": Style(),
+    "paddleocr": Style(),
     "phi2": GELU,
     "phi3": Style(),
     "phimoe": Style(router="sparsemixer"),
@@ -135,4 +142,28 @@ STYLES: dict[str, Style] = {
     "starcoder2": GELU,
     "step35": SIGMOID,
     "xverse": Style(),
+}  # fmt: skip
+
+_UNREAD = "has no counterpart here that it could be held against"
+_DIFFUSION = "tokens in any order (diffusion) are not supported yet"
+_EMBEDDING = "a decoder that sees all tokens, for embeddings, is not read yet"
+_RWKV = "this generation of RWKV is not read from GGUF files yet"
+
+#: llama.cpp's other architectures, and why their files are not read as models; their tensors are counted all the same
+UNREAD: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "arctic", "codeshell", "cogvlm", "grovemoe", "jina-bert-v2", "jina-bert-v3", "maincoder", "neo-bert",
+            "nomic-bert-moe", "openelm", "pangu-embedded", "plamo", "plamo3", "plm", "refact", "smallthinker",
+        ),
+        _UNREAD,
+    ),
+    **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
+    **dict.fromkeys(("gemma-embedding", "llama-embed"), _EMBEDDING),
+    **dict.fromkeys(("arwkv7", "rwkv6", "rwkv6qwen2", "rwkv7"), _RWKV),
+    "chameleon": "queries and keys normed with weights of every head are not supported yet",
+    "jais": "scores over a head's width are not read from GGUF files yet",
+    "plamo2": "recurrent mixers of this kind are not supported yet",
+    "t5": "encoder-decoders are not read from GGUF files yet",
+    "t5encoder": "encoder-decoders are not read from GGUF files yet",
 }  # fmt: skip

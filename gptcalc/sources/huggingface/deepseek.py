@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import (
@@ -14,6 +15,7 @@ from gptcalc.sources.huggingface.experts import (
     SPARSE,
     groups,
 )
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, optional, rmsnorm, size, when
@@ -73,12 +75,23 @@ ROUTED = DEEPSEEK_MOE.but(
     names=MTP_NAMES,
 )
 
+
+def latent(fields: Fields, n: int) -> Sequence[str]:
+    """Latent attention, unless the vendor's code is told to do without (DeepSeek-OCR, DeepSeek-VL2-tiny)."""
+    if fields.get("use_mla") is False:
+        for name in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+            fields.get(name)  # which say nothing then
+        return ["attn"] * n
+    return ["mla"] * n
+
+
 DEEPSEEK_V2 = LLAMA.but(
     defaults={"moe_layer_freq": 1},
     document={
-        "layers": stack("mla", SPARSE),
+        "layers": stack(latent, SPARSE),
         "n_kv_heads": None,
         "d_head": None,
+        "attn": {"n_kv_heads": optional("num_key_value_heads"), "rope": rope()},
         "rope": rope(fraction=None, pairing="adjacent"),
         "bias": None,
         "mla": LATENT,
@@ -86,6 +99,7 @@ DEEPSEEK_V2 = LLAMA.but(
     },
     only={"scoring_func": "softmax", "topk_method": ("greedy", "group_limited_greedy")},
     irrelevant=("num_key_value_heads", "head_dim", "qk_head_dim", "first_k_dense_replace", "moe_layer_freq"),
+    beyond=("use_mla",),
     names={**EXPERT_NAMES, **LATENT_NAMES, **SHARED_NAMES},
 )
 

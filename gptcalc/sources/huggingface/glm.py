@@ -69,9 +69,17 @@ def stretched(fields: Fields) -> float:
     return 10000 * (fields.number("rope_ratio") or 1)
 
 
+def later_versions(fields: Fields) -> int:
+    """The width; ChatGLM-6B, which has its type, is another model."""
+    if fields.present("position_encoding_2d") or fields.present("inner_hidden_size"):
+        name = next(n for n in ("position_encoding_2d", "inner_hidden_size") if n in fields.values)
+        raise fields.unsupported(name, "positions along two axes, and prompts that see themselves whole (ChatGLM-6B)")
+    return fields.needed("hidden_size")
+
+
 CHATGLM = Reader(
     document={
-        "d": size("hidden_size"),
+        "d": Hole(later_versions),
         "v": preferred("padded_vocab_size", "vocab_size"),
         "c": preferred("seq_length", "max_position_embeddings"),
         "n_heads": size("num_attention_heads"),

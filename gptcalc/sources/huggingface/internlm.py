@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.heads import DECODERS, scores
 from gptcalc.sources.huggingface.llama import LLAMA, PLAIN, PREFIX
 from gptcalc.sources.huggingface.reader import Reader, flag, sites
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
@@ -30,7 +31,9 @@ INTERNLM2 = LLAMA.but(
             },
         ),
         "head": "output",
+        "pooler.labels": ("v_head", "score"),
     },
+    classes={**DECODERS, "ForRewardModel": scores("last", 1, bias=False)},
 )
 
 INTERNLM3 = LLAMA.but(document={"bias": sites(attn=flag("attention_bias", "qkv_bias"), mlp=flag("mlp_bias", "bias"))})

@@ -97,5 +97,5 @@ READERS: dict[str, Reader] = {
     "cwm": CWM,
     "emu3_text_model": LLAMA,
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),
-    **dict.fromkeys(("xverse", "aquila", "skywork"), SAME),
+    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama"), SAME),
 }

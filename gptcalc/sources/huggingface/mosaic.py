@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.reader import Hole, Reader, choice, flag, number, optional, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, bare, fused, in_layers

@@ -102,14 +102,18 @@ _vl = QWEN2.but(defaults=_inside)
 
 def half_width(fields: Fields) -> int:
     """The config gives the width of gate and up projection together."""
-    both = fields.needed("intermediate_size")
+    name = "intermediate_size" if fields.present("intermediate_size") else "ffn_hidden_size"
+    both = fields.needed(name)
     if both % 2:
-        raise InputError(f"{fields.within}intermediate_size = {both}: expected an even number, for two projections")
+        raise InputError(f"{fields.within}{name} = {both}: expected an even number, for two projections")
     return both // 2
 
 
 QWEN1 = LLAMA.but(
     document={
+        "d": preferred("hidden_size", "n_embd"),
+        "n_heads": preferred("num_attention_heads", "n_head"),
+        "n_layers": preferred("num_hidden_layers", "n_layer"),
         "c": preferred("max_position_embeddings", "seq_length"),
         "d_head": optional("kv_channels"),
         "d_ff": Hole(half_width),
@@ -120,10 +124,10 @@ QWEN1 = LLAMA.but(
         "bias": "qkv",
     },
     defaults={"layer_norm_epsilon": 1e-6, "tie_word_embeddings": False, "rotary_emb_base": 10000},
-    only={"no_bias": True, "scale_attn_weights": True, "hidden_act": "silu"},
+    only={"no_bias": True, "scale_attn_weights": True, "hidden_act": "silu", "activation": "swiglu"},
     irrelevant=("rope_theta", "onnx_safe", "params_dtype", "apply_residual_connection_post_layernorm",
                 "pos_emb", "n_inner", "n_head", "n_layer", "n_embd", "n_positions", "ffn_hidden_size",
-                "padded_vocab_size", "rope_scaling"),
+                "padded_vocab_size", "rope_scaling", "tokenizer_type"),
     names={
         "embedding.token": "transformer.wte",
         **in_layers(

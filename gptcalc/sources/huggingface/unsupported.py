@@ -45,6 +45,7 @@ UNSUPPORTED: dict[str, str] = {
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
     "musicgen": "parallel streams of audio codes are not supported yet",
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
+    "phi3small": "attention to blocks at a stride (block-sparse) is not supported yet",
     "pi0": "a second model that writes actions beside the text model is not supported yet",
     "pix2struct": "this encoder or encoder-decoder is not read yet",
     "pp_formulanet": "this encoder or encoder-decoder is not read yet",
@@ -55,4 +56,5 @@ UNSUPPORTED: dict[str, str] = {
     "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
     "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
+    "yuan": "convolutions in front of queries and keys (localized filtering) are not supported yet",
 }

@@ -1,0 +1,86 @@
+"""Configs of vendors' own types, which no class of transformers reads: totals as published, or derived beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.params import params
+from gptcalc.document import build
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface import read
+
+TELECHAT_7B = {
+    "model_type": "telechat", "architectures": ["TelechatForCausalLM"], "hidden_size": 4096, "n_head": 32,
+    "n_layer": 30, "seq_length": 8192, "vocab_size": 160256, "ffn_hidden_size": 12288, "embed_layernorm": False,
+    "layer_norm_epsilon": 1e-5, "apply_residual_connection_post_layernorm": False,
+}  # fmt: skip
+TELECHAT_12B_V2 = {
+    **TELECHAT_7B, "hidden_size": 5120, "n_head": 32, "n_layer": 38, "vocab_size": 120000, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN_7B_OLDER = {
+    "model_type": "qwen", "architectures": ["QWenLMHeadModel"], "n_embd": 4096, "n_head": 32, "n_layer": 32,
+    "ffn_hidden_size": 22016, "kv_channels": 128, "vocab_size": 151936, "padded_vocab_size": 151936,
+    "seq_length": 2048, "n_positions": 6144, "activation": "swiglu", "no_bias": True, "tie_word_embeddings": False,
+}  # fmt: skip
+JAIS_13B = {
+    "model_type": "jais", "architectures": ["JAISLMHeadModel"], "n_embd": 5120, "n_head": 40, "n_layer": 40,
+    "n_inner": 13653, "n_positions": 2048, "vocab_size": 84992, "activation_function": "swiglu",
+    "position_embedding_type": "alibi", "scale_qk_dot_by_d": True, "embeddings_scale": 14.6, "width_scale": 0.111,
+}  # fmt: skip
+INTERNLM2_REWARD = {
+    "model_type": "internlm2", "architectures": ["InternLM2ForRewardModel"], "hidden_size": 2048, "bias": False,
+    "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
+    "vocab_size": 92544, "max_position_embeddings": 32768,
+}  # fmt: skip
+#: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
+WITHOUT_LATENTS = {
+    "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
+    "q_lora_rank": None, "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "v_head_dim": 0, "hidden_size": 1280,
+    "intermediate_size": 6848, "moe_intermediate_size": 896, "n_routed_experts": 64, "n_shared_experts": 2,
+    "num_experts_per_tok": 6, "num_attention_heads": 10, "num_key_value_heads": 10, "num_hidden_layers": 12,
+    "first_k_dense_replace": 1, "vocab_size": 129280, "max_position_embeddings": 4096, "topk_method": "greedy",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "total"),
+    [
+        # half of the bytes that the index of its bf16 checkpoint gives, 14,400,036,864
+        (TELECHAT_7B, 7_200_018_432),
+        # likewise 24,772,864,000
+        (TELECHAT_12B_V2, 12_386_432_000),
+        # Qwen-7B's, which has the same sizes under the newer names
+        (QWEN_7B_OLDER, 7_721_324_544),
+        # one table; 40 times 4·d² and 3·d·n_inner with their biases and two norms; a norm
+        (
+            JAIS_13B,
+            84992 * 5120 + 40 * (4 * 5120**2 + 4 * 5120 + 3 * 5120 * 13653 + 2 * 13653 + 5120 + 4 * 5120) + 10240,
+        ),
+        # no output matrix, one row of a head instead
+        (INTERNLM2_REWARD, 92544 * 2048 + 24 * (3 * 2048**2 + 3 * 2048 * 8192 + 2 * 2048) + 2048 + 2048),
+        # transformers 5.24 measures as much on a class with the same sizes (UnlimitedOcrTextModel with its output)
+        (WITHOUT_LATENTS, 2_934_734_080),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)
+def test_totals(config: dict[str, Any], total: int) -> None:
+    assert params(build(read(config).document)).total == total
+
+
+@pytest.mark.parametrize(
+    ("config", "concept"),
+    [
+        ({"model_type": "yuan"}, "convolutions in front of queries and keys"),
+        ({"model_type": "phi3small"}, "attention to blocks at a stride"),
+        ({"model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384, "position_encoding_2d": True,
+          "num_layers": 28, "num_attention_heads": 32, "vocab_size": 130528}, "positions along two axes"),
+        ({"model_type": "molmo2"}, "more rows than the output"),
+        ({"model_type": "voxtral_realtime"}, "a time embedding"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(config: dict[str, Any], concept: str) -> None:
+    with pytest.raises(InputError, match=concept) as caught:
+        read(config)
+    assert caught.value.kind == "unsupported"
