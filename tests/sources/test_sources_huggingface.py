@@ -118,6 +118,7 @@ SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
     **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama"), PLAIN),
     "deepseek_ocr2_text": ROUTED,
+    "samba": {"attn": {"layers": [1], "num_heads": 4}},
     "jais": {
         "n_embd": 64,
         "n_head": 4,

@@ -88,6 +88,12 @@ HUNYUAN_LARGE = HUNYUAN_MOE.but(
                 "vit_type", "vit_used_rms_norm", "skip_cls_token"),
 )  # fmt: skip
 
+
+def dense_for_none(fields: Fields) -> int | None:
+    """Where there are no shared experts the class builds an MLP of the dense layers' width in their place."""
+    return None if fields.size("num_shared_experts", least=0) else fields.needed("intermediate_size")
+
+
 HY_V3 = ROUTED.but(
     document={
         "layers": stack("attn", SPARSE),
@@ -95,7 +101,8 @@ HY_V3 = ROUTED.but(
         "moe": {
             **EXPERTS,
             "n_experts": size("num_experts", "num_local_experts"),
-            "n_shared": optional("num_shared_experts", least=0),
+            "n_shared": Hole(lambda fields: fields.size("num_shared_experts", least=0) or 1),
+            "d_shared": Hole(dense_for_none),
             "normalize": None,
             "route_scale": number("router_scaling_factor"),
             "router": "sigmoid",
