@@ -40,10 +40,15 @@ def most(found: Served) -> list[tuple[str, str]]:
     length = units.grouped(found.context)
     rows = [
         ("tokens of cache", units.grouped(found.tokens)),
-        (f"requests of {length} tokens at once", f"{found.concurrency:.2f}"),
+        (f"requests of {length} tokens at once", at_once(found)),
         ("longest single request", longest(found.max_context, found.made_for)),
     ]
     if found.blocks is not None and found.block_bytes is not None:
         size = units.short_bytes(found.block_bytes)
         rows.insert(0, (f"blocks of {found.block_tokens} tokens, {size}", units.grouped(found.blocks)))
     return rows
+
+
+def at_once(found: Served) -> str:
+    """As vLLM's log has it, with the share of a last one; of other engines whole ones."""
+    return f"{found.concurrency:.2f}" if found.engine == "vllm" else units.grouped(found.requests)

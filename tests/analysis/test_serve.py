@@ -164,12 +164,15 @@ def test_optimisers_in_pure_16_bits(
     assert (held["weights"], held["gradients"], held["optimizer"]) == (weights * n, gradients * n, states * n)
 
 
-def test_8_bit_states_without_a_master_copy(gptcalc: Command) -> None:
-    """Two states of a byte a number and 4 bytes for 256, norms of 4,096 included (bitsandbytes, min_8bit_size)."""
-    arguments = ("memory", "llama-2-7b", "--training", "--optimizer", "adam-8bit-bf16", "--context", "8", "--json")
+@pytest.mark.parametrize(
+    ("optimizer", "states"), [("adam-8bit-bf16", 2), ("lion-8bit-bf16", 1), ("sgd-momentum-8bit-bf16", 1)]
+)
+def test_8_bit_states_without_a_master_copy(optimizer: str, states: int, gptcalc: Command) -> None:
+    """States of a byte a number and 4 bytes for 256, norms of 4,096 included (bitsandbytes, min_8bit_size)."""
+    arguments = ("memory", "llama-2-7b", "--training", "--optimizer", optimizer, "--context", "8", "--json")
     held = json.loads(gptcalc(*arguments)[1])["per_device"]
     n = 6_738_415_616
-    assert held["optimizer"] == 2 * (n + n // 64)
+    assert held["optimizer"] == states * (n + n // 64)
     assert held["gradients"] == 2 * n
 
 

@@ -163,7 +163,7 @@ class Inference:
         found = (NOTHING, 0)
         if not sequences:
             return found
-        past = sequences * context
+        sequences, past = self.at_once(sequences), sequences * context
         tokens = sequences if self.how.phase == "decode" else min(past, self.chunk)
         source = 0 if self.how.phase == "decode" else sequences * self.how.source_length(self.architecture)
         wanted = tokens if self.how.logits == "all" else min(sequences, tokens)
@@ -172,6 +172,10 @@ class Inference:
             if size > found[1]:
                 found = moment, size
         return found
+
+    def at_once(self, sequences: int) -> int:
+        """Of these, those in one pass: vLLM's scheduler takes no more than its sampler has rows for."""
+        return sequences if self.profile is None else min(sequences, self.profile.rows)
 
     def held(self, number: int, sequences: int, context: int) -> list[Held]:
         """What so many sequences take of the cache on a device of a pipeline stage."""

@@ -86,9 +86,11 @@ OPTIMIZERS = {
         Optimizer("sgd-momentum", True, True, _moments(1)),
         Optimizer("sgd-momentum-bf16", False, False, _as_wide(1)),
         Optimizer("sgd-momentum-8bit", True, True, _eight_bits(1)),
+        Optimizer("sgd-momentum-8bit-bf16", False, False, _eight_bits(1)),
         Optimizer("lion", True, True, _moments(1)),
         Optimizer("lion-bf16", False, False, _as_wide(1)),
         Optimizer("lion-8bit", True, True, _eight_bits(1)),
+        Optimizer("lion-8bit-bf16", False, False, _eight_bits(1)),
         Optimizer("adafactor", True, True, _factored),
         Optimizer("adafactor-bf16", False, False, _factored),  # its means stay fp32
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.memory.engines import blocks
 from gptcalc.analysis.memory.fit import usable
 from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.result import Device
-from gptcalc.analysis.memory.room import Room, room
+from gptcalc.analysis.memory.room import Room, largest, room
 from gptcalc.analysis.memory.vllm import settled
 from gptcalc.analysis.params import NAMES, borrowed
 from gptcalc.architecture import Architecture
@@ -34,7 +38,7 @@ class Served(Struct, frozen=True, kw_only=True):
     available: int  # for the cache; negative where weights and start alone don't fit
     tokens: int
     concurrency: float  # requests of the context at once
-    requests: int
+    requests: int  # whole ones that fit at once, as in fit
     max_context: int | None  # of a single request; null: any
     made_for: int  # the model's own context
     block_bytes: int | None = None
@@ -63,10 +67,8 @@ def served(
     starting = run.starting(budget)
     condition = None if starting is run else f"if it is {which(starting.versions())}"
     tried = [(least(one, proposer and proposer.like(one), budget, context), one) for one in starting.versions()]
-    found, run = min(tried, key=lambda each: each[0].concurrency)
-    proposer = proposer and proposer.like(run)
-    stage = run.fullest(1, context)[0]
-    beside = left_beside(run, proposer, stage, context)
+    (found, beside, stage), run = min(tried, key=lambda each: each[0][0].concurrency)
+    found = shortest(found, (each[0] for each, _ in tried))
     return Served(
         model=architecture.name,
         starts=found.requests > 0,
@@ -120,23 +122,47 @@ def shared(architecture: Architecture, draft: Architecture) -> tuple[str, ...]:
     return (f"{draft.name} reads the {' and '.join(tables)} of {architecture.name}, counted once",) if tables else ()
 
 
-def left_beside(run: Inference, draft: Inference | None, stage: int, context: int) -> Device:
-    """A device without the cache; of a draft model its weights alone, as it runs in the same buffers."""
-    one = run.device(stage, 1, context)
-    weights = one.weights + (0 if draft is None else draft.stages[min(stage, len(draft.stages) - 1)].weights)
-    return Device.holding(weights=weights, activations=one.activations, overhead=one.overhead)
+class Pair(NamedTuple):
+    """A model and the one that proposes tokens for it, on a device of one pipeline stage."""
+
+    run: Inference
+    draft: Inference | None
+    stage: int
+
+    def held(self, sequences: int, context: int) -> int:
+        """Bytes of their caches."""
+        own = sum(part.total for part in self.run.held(self.stage, sequences, context))
+        return own + (0 if self.draft is None else sum(part.total for part in self.draft.held(0, sequences, context)))
+
+    def beside(self, sequences: int, context: int) -> Device:
+        """The device without them; of a draft model its weights alone, as it runs in the same buffers."""
+        one = self.run.device(self.stage, sequences, context)
+        draft = self.draft
+        weights = one.weights + (0 if draft is None else draft.stages[min(self.stage, len(draft.stages) - 1)].weights)
+        return Device.holding(weights=weights, activations=one.activations, overhead=one.overhead)
+
+    def fits(self, budget: int, sequences: int, context: int) -> bool:
+        return self.beside(sequences, context).total + self.held(sequences, context) <= budget
+
+    def room(self, budget: int, context: int) -> tuple[Room, Device]:
+        """What the rest of the budget holds, and what is beside it while as many requests run as fit, as in `fit`."""
+        requests = largest(lambda n: self.fits(budget, n, context)) or 0
+        beside = self.beside(max(requests, 1), context)
+        cut = None if self.draft is not None else blocks(self.run.how.engine, self.run.stages[self.stage].pools)
+        found = room(max(budget - beside.total, 0), lambda length: self.held(1, length), context, cut)
+        longest = largest(lambda n: self.fits(budget, 1, n))
+        return replace(found, requests=requests, longest=longest), beside
 
 
-def least(run: Inference, draft: Inference | None, budget: int, context: int) -> Room:
+def least(run: Inference, draft: Inference | None, budget: int, context: int) -> tuple[Room, Device, int]:
     """The room of the pipeline stage that holds fewest requests. Data parallel ranks hold as many each."""
-    rooms = []
-    for number in range(run.parallel.pp):
-        beside = left_beside(run, draft, number, context)
+    rooms = [(*Pair(run, draft, number).room(budget, context), number) for number in range(run.parallel.pp)]
+    found, beside, number = min(rooms, key=lambda each: each[0].concurrency)
+    return shortest(found, (each[0] for each in rooms)), beside, number
 
-        def needed(length: int, number: int = number) -> int:
-            own = sum(part.bytes for part in run.held(number, 1, length))
-            return own + (0 if draft is None else sum(part.bytes for part in draft.held(0, 1, length)))
 
-        cut = None if draft is not None else blocks(run.how.engine, run.stages[number].pools)
-        rooms.append(room(max(budget - beside.total, 0), needed, context, cut))
-    return min(rooms, key=lambda found: found.concurrency)
+def shortest(found: Room, rooms: Iterable[Room]) -> Room:
+    """With what all of these rooms hold of requests, and of a single one."""
+    each = list(rooms)
+    limits = [one.longest for one in each if one.longest is not None]
+    return replace(found, requests=min(one.requests for one in each), longest=min(limits, default=None))
