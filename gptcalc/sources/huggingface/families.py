@@ -21,6 +21,7 @@ FAMILIES = {
     "bart": "bart mbart pegasus marian m2m_100 whisper",
     "bert": "bert roberta xlm-roberta camembert mpnet electra",
     "biogpt": "biogpt",
+    "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl",
     "bitnet": "bitnet",
     "bloom": "bloom",
     "cohere": "cohere cohere2 cohere2_moe cohere_compass_text",

@@ -7,10 +7,10 @@ glm5_next_text hymba jet_nemotron plamo2
 """
 
 _OTHERS = """
-bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small canine clip convbert data2vec-text
-encoder-decoder ernie esm flaubert fnet fsmt funnel ibert led longformer longt5 luke megatron-bert mobilebert mra mvp
-nezha nllb-moe nystromformer pegasus_x perceiver plbart prophetnet reformer rembert roberta-prelayernorm roc_bert
-roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xlm-roberta-xl xmod yoso
+big_bird bigbird_pegasus blenderbot blenderbot-small canine clip convbert
+encoder-decoder esm flaubert fnet fsmt funnel ibert led longformer longt5 luke mobilebert mra mvp
+nezha nllb-moe nystromformer pegasus_x perceiver plbart prophetnet reformer rembert roc_bert
+roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xmod yoso
 """
 
 _OWN_ATTENTION = "text models that read images by cross-attention of their own are not supported yet"
