@@ -179,6 +179,8 @@ class _Shrinking:
 
     def experts(self, m: Experts) -> dict[str, Any]:
         rules: dict[str, Any] = {}
+        if m.identity == "nothing":
+            rules["top_k"] = 2  # so that hardly a token chooses nothing alone
         if m.sink is not None:
             rules["shared"] = self.part(m.sink, d_ff=self.number(m.sink, "d_ff", step=self.number(m.sink, "n")))
         if m.groups is not None:
