@@ -47,7 +47,7 @@ def params(model: AnyModel) -> Params:
 
 def _options(how: Callable[P, H]) -> Callable[[Callable[[AnyModel, H], T]], Callable[Concatenate[AnyModel, P], T]]:
     """Makes a function of a model and its conventions one whose keyword arguments are the conventions' fields."""
-    return lambda function: keywords(how, function)
+    return lambda function: documented(keywords(how, function), how)
 
 
 @_options(RoomRun)

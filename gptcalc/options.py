@@ -100,7 +100,7 @@ def keywords(how: Callable[P, H], function: Callable[[A, H], T]) -> Callable[Con
 
     by_keyword.__name__ = by_keyword.__qualname__ = function.__name__
     by_keyword.__doc__ = function.__doc__
-    return documented(by_keyword, how)
+    return by_keyword
 
 
 def documented(function: F, how: Callable[..., Struct]) -> F:

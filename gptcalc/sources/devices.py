@@ -41,10 +41,18 @@ def path() -> str:
     return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "devices.yaml")
 
 
-def _read() -> dict[str, Mapping[str, Any]]:
-    """Every device's entry by its full name; one with several sizes of memory stands there once for each."""
+def _read(only: str = "") -> dict[str, Mapping[str, Any]]:
+    """Every device's entry by its full name; one with several sizes of memory stands there once for each.
+
+    `only`: no more than the entry that is called so, where the file has one.
+    """
+    content = text.read(path())
+    start = content.find(f"\n{only}:\n") + 1 if only else 0
+    if start:
+        behind = re.search(r"\n(?=\S)", content[start:])
+        content = content[start : None if behind is None else start + behind.start()]
     found: dict[str, Mapping[str, Any]] = {}
-    for name, entry in text.mapping(text.parse_yaml(text.read(path()))).items():
+    for name, entry in text.mapping(text.parse_yaml(content)).items():
         sizes = entry.get("sizes")
         if sizes is None:
             found[name] = entry
@@ -80,8 +88,8 @@ def asked(word: str) -> Asked:
 
 def device(name: str) -> DeviceModel:
     """The device of this name, in any case; InputError where there is none, or where it names several."""
-    known = _read()
     word = _plain(name)
+    known = _read(word)
     if word in known:
         return _model(word, known[word])
     spelled = {_plain(smi): key for key, entry in known.items() if (smi := entry.get("smi")) is not None}

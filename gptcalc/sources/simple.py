@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-MAX_LENGTH = 20_000
+MAX_LENGTH = 100_000
 MAX_NESTING = 8
 
 #: what is no part of a plain word within brackets, or not of every
@@ -74,9 +74,17 @@ def _keyed(bare: str) -> tuple[str, str] | None:
     if bare.startswith("- "):
         return "-", bare[1:].lstrip(" ")
     key, colon, value = bare.partition(":")
-    if not colon or not key.isidentifier() or not key[0].isascii() or value[:1] not in ("", " "):
+    if not colon or not _is_key(key) or value[:1] not in ("", " "):
         return None
     return key, value.lstrip(" ")
+
+
+def _is_key(word: str) -> bool:
+    """Whether it is a key without quotes, such as n_heads or rtx-4090."""
+    return word[:1].isalpha() and word.isascii() and word.translate(_INSIDE_KEYS).isalnum()
+
+
+_INSIDE_KEYS = {ord(sign): None for sign in "-_."}
 
 
 def _is_plain(value: str) -> bool:
@@ -224,7 +232,11 @@ class _Flow:
             return found
         while True:
             key = self.next()
-            if not key.isidentifier() or key in found or self.next() != ":":
+            if (
+                not (_is_key(key) or (_is_key(key[::-1]) and self.scalar(key) == key))
+                or key in found
+                or self.next() != ":"
+            ):
                 raise NotSimple
             found[key] = self.value(self.next(), depth)
             if not self.more("}"):
