@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, e
 from gptcalc.equations.language import Lines
 from gptcalc.errors import InputError
 from gptcalc.sources import load
+from tests.conftest import Command
 
 MIB, GIB = 2**20, 2**30
 ENGINES: tuple[Engine, ...] = ("ideal", "vllm", "llama.cpp", "transformers")
@@ -274,3 +276,20 @@ def test_transformers_keeps_one_token_for_rwkv() -> None:
     """Five arrays of d channels a layer: what both mixers read last, in the model's type; sum, weights and exponent in
     fp32 (RwkvModel.forward)."""
     assert kv(load("rwkv-4-169m").architecture, engine="transformers").bytes == 12 * 768 * (2 * 2 + 3 * 4)
+
+
+def test_compressed_latents_in_deepseeks_layout(gptcalc: Command) -> None:
+    """448 channels in fp8, 64 in bf16 and 8 bytes of scales are 584 (vLLM); an indexer's entries 132. At 1,024 tokens
+    of DeepSeek-V4-Flash: windows of 43 layers, 21 of 256 entries and as many of an indexer, 20 of 8."""
+    asked = ("kv", "deepseek-v4-flash", "--kv-dtype", "fp8_ds_mla", "--context", "1024", "--json")
+    groups = json.loads(gptcalc(*asked)[1])["groups"]
+    held = {
+        kind: sum(group["bytes"] for group in groups if group["kind"] == kind)
+        for kind in ("window", "compressed", "index")
+    }
+    assert held == {"window": 43 * 128 * 584, "compressed": (21 * 256 + 20 * 8) * 584, "index": 21 * 256 * 132}
+
+
+def test_that_layout_is_of_latents(gptcalc: Command) -> None:
+    found = gptcalc("kv", "llama-3-8b", "--kv-dtype", "fp8_ds_mla")
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)

@@ -127,3 +127,26 @@ def test_a_no_names_the_versions_that_say_yes(
     assert out.startswith("no: " if fitting is None else f"no, unless it is vLLM {fitting}: ")
     for version in ("0.11", "0.17", "0.30", "0.33"):
         assert gptcalc(*asked, "--engine-version", version)[0] == (0 if version in versions else 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        ("qwen3-0.6b", 64.45 / 1.709),
+        ("llama-3.1-8b", 51.38 / 1.953125),
+        ("qwen3-32b", 4.45 / 3.90625),
+        ("qwen3-32b --tp 2", 17.66),
+        ("llama-3.3-70b --dtype fp8 --tp 2", 32.0 / 2.44140625),
+    ],
+)
+def test_never_more_than_was_measured_and_within_15_percent_below(
+    asked: str, measured: float, gptcalc: Command
+) -> None:
+    """GiB that vLLM 0.11 left on an H100 over those of a request of 16,000 tokens (llm-d-benchmark,
+    empirical-vllm-memory-results.md, rounded to 0.01 GiB)."""
+    model, *more = asked.split()
+    how = (*more, "--device", "h100-sxm", "--engine", "vllm", "--context", "16000", "--engine-version", "0.11")
+    found = float(gptcalc("serve", model, *how, "--get", "concurrency")[1])
+    assert 0.85 * measured <= found <= 1.002 * measured
+    batch = int(gptcalc("fit", model, *how, "--get", "max_batch")[1])
+    assert int(0.85 * measured) <= batch <= measured

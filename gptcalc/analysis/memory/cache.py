@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, check_runs, form_of, held
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, CompressedAttention, rotated, sublayers
 from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
-from gptcalc.equations import Constant, Entries, Equations, Line, OfSource, Pairs, equations
+from gptcalc.equations import Constant, Entries, Equations, Layer, Line, OfSource, Pairs, Stage, equations
 from gptcalc.equations.roles import Stored
+from gptcalc.errors import InputError
 from gptcalc.options import keywords
 
 
@@ -78,7 +79,25 @@ class Types(NamedTuple):
                 return FP8_SCALED
             case "rotary key" if scaled:
                 return BF16
+            case "open entry" if self.k is FP8_DS_MLA:
+                return self.state  # fp32 in vLLM (deepseek_v4/compressor.py)
         return self.k
+
+    def row_bytes(self, line: Line, elements: int, chosen: bool, turned: int | None) -> int:
+        """Bytes of so many numbers of a store line's left side.
+
+        turned: of latents that are K and V at once, and of what is compressed of them, the channels that are rotated.
+        In DeepSeek's layout these stay in 16 bits, behind the others in fp8 and a scale of 8 bits for 64 of them, to a
+        multiple of 8: 448 + 2 · 64 + 8 = 584 (vllm/models/deepseek_v4/attention.py). InputError where a model keeps
+        keys for which there is no such layout.
+        """
+        if self.k is not FP8_DS_MLA or line.stored not in ("keys", "values", "entries"):
+            return self.of(line, chosen).row_bytes(elements)
+        if turned is None:
+            raise InputError(f"--kv-dtype {FP8_DS_MLA.name}: a layout of latents, which this model has none of",
+                             "use fp8", "usage")  # fmt: skip
+        plain = elements - turned
+        return plain + turned * BF16.block_bytes + 8 * -(-plain // (64 * 8))
 
 
 def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engine = "ideal") -> Types:
@@ -112,12 +131,13 @@ def pools(
         if not times:
             continue
         chosen = any(line.stored == "index keys" for line in stage.lines)
+        turned = _turned(stage)
         for line in stage.lines:
             if line.stored is None:
                 continue
             kind, limit = kind_of(line)
             elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
-            size = kept.of(line, chosen).row_bytes(elements)
+            size = kept.row_bytes(line, elements, chosen, turned)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
             taps = next((index.size for index in line.stored_indices() if index.role == "taps"), 0)
             key = (stage.name, kind, limit, every, taps)
@@ -126,6 +146,15 @@ def pools(
                 elements, size = old.elements + elements, old.bytes + size
             found[key] = Pool(stage.name, times, kind, limit, elements, size, every, taps)
     return list(found.values())
+
+
+def _turned(stage: Stage) -> int | None:
+    """Of a layer's latents that are K and V at once, the channels that are rotated."""
+    mixers = sublayers(stage.block) if isinstance(stage, Layer) else ()
+    compressed = next((mixer for mixer in mixers if isinstance(mixer, CompressedAttention)), None)
+    if compressed is None:
+        return None
+    return 0 if compressed.rope is None else rotated(compressed.rope, compressed.d_head)
 
 
 def kind_of(line: Line) -> tuple[Kind, int | None]:

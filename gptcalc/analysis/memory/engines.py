@@ -149,8 +149,9 @@ def held(
     chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight.
     """
     if engine != "ideal" and any(pool.every > 1 for pool in pools):
-        raise InputError(f"--engine {engine}: what it sets aside for compressed entries is not known here",
-                         "only ideal is", "unsupported")  # fmt: skip
+        raise InputError(f"--engine {engine}: compressed entries, whose pages of several sizes it packs into one block "
+                         "beside those of their compressors, are not counted here", "only ideal's are",
+                         "unsupported")  # fmt: skip
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
         raise InputError(f"--engine {engine}: what it sets aside for latents in a window is not known here",
                          "ideal and transformers are", "unsupported")  # fmt: skip

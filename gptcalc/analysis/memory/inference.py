@@ -392,7 +392,7 @@ class Inference:
             over = f"{self.profiled(sequences, context):,} tokens and {self.profile.rows:,} rows of logits"
             runner = f"the model runner of vLLM {self.generation.versions}"
             return (
-                f"activations: the profile run's peak with {runner}, {over}; to 0.3 GiB",
+                f"activations: the profile run's peak with {runner}, {over}; {self.generation.met}",
                 "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
             )
         overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
