@@ -10,7 +10,7 @@ from gptcalc.analysis.flops import Flops, counted
 from gptcalc.analysis.memory.cache import KVCache, cached
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device
-from gptcalc.analysis.memory.room import largest
+from gptcalc.analysis.memory.room import most
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Mixer, sublayers
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun, possible
@@ -77,12 +77,12 @@ class Facts:
         budget = self.budget
         if budget is None:
             return None
-        return possible(largest(lambda n: self.inference.needed(self.how.batch, n) <= budget), self.architecture)
+        return possible(most(lambda n: self.inference.needed(self.how.batch, n), budget), self.architecture)
 
     @property
     def max_batch(self) -> int | None:
         budget, length = self.budget, self.how.length(self.architecture)
-        return None if budget is None else largest(lambda n: self.inference.needed(n, length) <= budget)
+        return None if budget is None else most(lambda n: self.inference.needed(n, length), budget)
 
     @cached_property
     def mixers(self) -> list[Mixer]:

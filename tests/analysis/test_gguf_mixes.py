@@ -104,3 +104,13 @@ def test_bits_per_weight() -> None:
     found = memory(model, dtype="exl3:4.0", context=16)
     assert not any(line.startswith("weights") for line in found.exact)
     assert any(line.startswith("weights: exl3:4.0's bits") for line in found.estimated)
+
+
+def test_a_published_file_of_an_earlier_rule() -> None:
+    """phi-4's Q5_K_M of January 2025 has 10.60 GB (bartowski/phi-4-GGUF). Then fused heads' matrices were Q6_K in every
+    layer of this mix; since 2026 they count as values (category_is_attn_v), Q6_K in 20 of the 40: so much less."""
+    now = total(load("phi-4").architecture, "q5_k_m")
+    heads = 5120 * (5120 + 2 * 1280)
+    then = now + 20 * heads // 256 * (210 - 176)
+    assert round(then / 1e9, 2) == 10.60
+    assert round(now / 1e9, 2) == 10.50

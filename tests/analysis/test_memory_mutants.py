@@ -131,7 +131,7 @@ MUTANTS = [
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
     ("inference", "Stage(sum(row.total for", "Stage(sum(row.bytes for", "stages"),
     ("inference", "within - share.whole.total", "within", "norms on 16"),
-    ("room", "while high - low > 1:", "while high - low > 2:", "max_context"),
+    ("room", "return low", "return high", "max_context"),
 ]  # fmt: skip
 
 

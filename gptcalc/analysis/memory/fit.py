@@ -14,7 +14,7 @@ from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.offload import blocks
 from gptcalc.analysis.memory.result import Device
-from gptcalc.analysis.memory.room import largest
+from gptcalc.analysis.memory.room import largest, most
 from gptcalc.analysis.memory.vllm import settled
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share, possible
@@ -139,8 +139,8 @@ def answer(asked: Asked, device: Device, capacity: int, utilization: Share) -> F
         budget=asked.budget,
         needed=device.total,
         headroom=asked.budget - device.total,
-        max_batch=largest(lambda n: asked.fits(batch=n)),
-        max_context=possible(largest(lambda n: asked.fits(context=n)), run.architecture),
+        max_batch=most(lambda n: run.needed(n, asked.context), asked.budget),
+        max_context=possible(most(lambda n: run.needed(asked.batch, n), asked.budget), run.architecture),
         made_for=run.architecture.c,
         limited_by=limited_by(device, asked.budget),
         batch=asked.batch,

@@ -308,6 +308,7 @@ class Graph:
         is copied in from the host.
         """
         self.d, self.v, self.streams, self.copied = d, v, streams, copied
+        self._known: dict[tuple[Work, int], int] = {}
         self.parts = [part for stage, times in stages for part in [Part(stage)] * min(times, TIMES)]
         is_recurrent = any(line.stored == "state" for stage, _ in stages for line in stage.lines)
         self.margin = MARGIN_RECURRENT if is_recurrent else MARGIN
@@ -323,23 +324,28 @@ class Graph:
 
     def bytes(self, work: Work, copies: int = 1) -> int:
         """What is set aside for it. copies: of what is copied in."""
-        arena = Arena()
         stream = FP32.block_bytes * self.d * work.tokens
         mask = (FP16 if work.flash else FP32).block_bytes * work.tokens
-        rest = mask * sum(work.windows if windowed else work.full for windowed in self.caches)
-        rest += 0 if work.flash else PLACE * self.values * work.tokens
-        if copies > 1:
-            arena.take(copies * (self.streams * stream + rest))
-            embedded = NOWHERE
-        else:
-            embedded = arena.take(stream)
-            arena.take(rest)
-        came = self.parts[0].came if self.parts else ()
-        there: dict[str, Block] = dict.fromkeys(came, embedded)
-        for part, later in zip(self.parts, self.later, strict=True):
-            there = part.run(arena, there, later, work)
+        inputs = mask * sum(work.windows if windowed else work.full for windowed in self.caches)
+        inputs += 0 if work.flash else PLACE * self.values * work.tokens
+        below = inputs if copies == 1 else copies * (self.streams * stream + inputs)
         logits = FP32.block_bytes * self.v * work.rows
-        return max(arena.peak, stream + rest + logits) + (self.copied if work.tokens >= OFFLOADED else 0)
+        copied = self.copied if work.tokens >= OFFLOADED else 0
+        return max(below + self._placed(work, copies), stream + inputs + logits) + copied
+
+    def _placed(self, work: Work, copies: int) -> int:
+        """Where the highest value ends if what is copied in beside the stream, which lies below all else, is a byte."""
+        if work.flash and not work.converted:
+            work = work._replace(rows=0, full=0, windows=0)
+        if (work, copies) not in self._known:
+            arena = Arena()
+            embedded = arena.take(FP32.block_bytes * self.d * work.tokens) if copies == 1 else NOWHERE
+            arena.take(1)
+            there = dict.fromkeys(self.parts[0].came if self.parts else (), embedded)
+            for part, later in zip(self.parts, self.later, strict=True):
+                there = part.run(arena, there, later, work)
+            self._known[work, copies] = arena.peak - 1
+        return self._known[work, copies]
 
 
 def _is_windowed(kept: object) -> bool:

@@ -45,7 +45,7 @@ def room(size: int, needed: Callable[[int], int], context: int, cut: Blocks | No
         requests=usable // request,
         concurrency=usable / request,
         request_bytes=request,
-        longest=largest(lambda length: needed(length) <= size),
+        longest=most(needed, size),
         blocks=None if cut is None else size // cut.bytes,
         block_tokens=None if cut is None else cut.tokens,
         block_bytes=None if cut is None else cut.bytes,
@@ -65,4 +65,31 @@ def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
             low = middle
         else:
             high = middle
+    return low
+
+
+def most(needed: Callable[[int], int], budget: int) -> int | None:
+    """The largest n that needs no more than the budget, where more never needs less. None: any.
+
+    What is needed is straight in pieces, so the next place to look is where the last two would meet the budget; every
+    second step halves or doubles, lest the pieces be many.
+    """
+    low, least = 0, needed(0)
+    high, guessed = 1, False
+    while (size := needed(high)) <= budget:
+        slope = size - least
+        meets = high + (budget - size) * (high - low) // slope + 1 if slope else 16 * high
+        low, least = high, size
+        guessed = not guessed
+        high = max(meets if guessed else max(meets, 2 * low), low + 1)
+        if high > UNBOUNDED:
+            return None
+    while high - low > 1:
+        guessed = not guessed
+        meets = low + (budget - least) * (high - low) // (size - least) if guessed else (low + high) // 2
+        middle = min(max(meets, low + 1), high - 1)
+        if (found := needed(middle)) <= budget:
+            low, least = middle, found
+        else:
+            high, size = middle, found
     return low
