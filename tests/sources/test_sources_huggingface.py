@@ -531,3 +531,21 @@ def test_an_expression_stands_for_its_blocks(blocks: str) -> None:
 def test_patterns_of_too_many_layers_are_refused_at_once() -> None:
     gemma = {"model_type": "gemma3_text", "num_hidden_layers": 10_000_000}
     assert "layers of several kinds are read up to 10000" in refusal(gemma)
+
+
+def test_ntk_scaling_of_gte_is_a_linear_one_of_another_base() -> None:
+    """text-embeddings-inference (candle's rotary.rs): frequencies of θ·f, divided by f^(2/h)."""
+    config = {
+        "model_type": "new",
+        "hidden_size": 128,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "rope_theta": 20000,
+    }
+    found = read({**config, "rope_scaling": {"type": "ntk", "factor": 8.0}}).document["rope"]
+    theta, factor = found["theta"], found["scaling"]["factor"]
+    for pair in range(32):
+        expected = (20000 * 8.0) ** (-2 * pair / 64) / 8.0 ** (2 / 64)
+        assert theta ** (-2 * pair / 64) / factor == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(InputError, match="mixed_b"):
+        read({**config, "rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.6}})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.sources.huggingface.bert import BERT, MASKED
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import TANH, encoders
-from gptcalc.sources.huggingface.reader import Reader, activation, flag, layernorm, optional, sites, size
-from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, optional, sites, size
+from gptcalc.sources.huggingface.rope import positive, rope
 from gptcalc.sources.huggingface.tensors import QKV, UP_GATE, Held, fused, in_layers
 
 NOMIC = BERT.but(
@@ -60,10 +63,26 @@ NOMIC = BERT.but(
 
 _gte = {"bias": ["attn", "head"], "head": {"dense": {"function": "gelu"}}}
 
+
+def stretched(fields: Fields) -> dict[str, Any] | None:
+    """NTK scaling by a fixed factor f: the j-th pair of h channels of a head turns by (f·θ)^(−2j/h)/f^(2/h), which is
+    a linear scaling of another base (text-embeddings-inference, candle's rotary.rs)."""
+    own = fields.mapping("rope_scaling")
+    if own is None or own.get("type", own.get("rope_type")) != "ntk":
+        return rope().read(fields)
+    unknown = [key for key in own if key not in ("type", "rope_type", "factor") and own[key] is not None]
+    if unknown:
+        raise fields.unsupported(f"rope_scaling.{unknown[0]}", "not understood for type ntk")
+    factor = positive(own.get("factor"), f"{fields.within}rope_scaling.factor")
+    theta = positive(fields.number("rope_theta"), f"{fields.within}rope_theta")
+    width = fields.needed("hidden_size") // fields.needed("num_attention_heads")
+    return {"theta": theta * factor, "scaling": {"kind": "linear", "factor": factor ** (2 / width)}}
+
+
 GTE = BERT.but(
     document={
         "position": None,
-        "rope": rope(),
+        "rope": Hole(stretched),
         "causal": False,
         "bias": ["attn"],
         "mlp": {"activation": activation("hidden_act", gated=True), "bias": ["down"]},
