@@ -111,8 +111,9 @@ def test_a_field_that_the_class_reads_and_the_reader_does_not_is_refused() -> No
     ("changes", "concept"),
     [
         ({"architectures": ["LlamaForCausalLMEagle"]}, "layers that read hidden states of another model"),
-        ({"architectures": ["DFlashSpeculator"]}, "attends to hidden states of another model (DFlash)"),
-        ({"architectures": ["DSparkDraftModel"]}, "attends to hidden states of another model (DFlash)"),
+        ({"architectures": ["DFlashSpeculator"]}, "which alone are read (DFlash)"),
+        ({"architectures": ["DominoDraftModel"]}, "(Domino)"),
+        ({"architectures": ["PEagleDraftModel"]}, "(P-EAGLE)"),
         ({"architectures": ["LlamaForCausalLMMedusa"]}, "heads for further tokens"),
         ({"draft_vocab_size": 32000}, "(EAGLE-3)"),
         ({"eagle_config": {"layers": [1]}}, "layers that read hidden states of another model"),

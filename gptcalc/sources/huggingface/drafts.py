@@ -6,12 +6,13 @@ The classes are those of SpecForge (specforge/modeling/draft), which serving eng
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LAYER, LLAMA
-from gptcalc.sources.huggingface.pattern import FULL, listed, stack
+from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, optional, sites, size
 from gptcalc.sources.huggingface.tensors import Names, in_layers
 
@@ -94,10 +95,18 @@ def read_layers(fields: Fields) -> int:
     return n
 
 
+def seeing_all(fields: Fields, n: int) -> Sequence[str]:
+    """All layers see all tokens; how a window lies over a block that is drafted isn't said."""
+    kinds = listed("layer_types", {FULL: "attn", SLIDING: SLIDING})(fields, n)
+    if SLIDING in kinds:
+        raise fields.unsupported("layer_types", f"{SLIDING} is not defined in a block that is drafted at once")
+    return kinds
+
+
 DFLASH = Reader(
     document={
         **LLAMA.document,
-        "layers": stack(listed("layer_types", {FULL: "attn"}), "mlp"),
+        "layers": stack(seeing_all, "mlp"),
         "d_head": size("head_dim"),
         "tying": None,
         "bias": sites(attn="attention_bias"),

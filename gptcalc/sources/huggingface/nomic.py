@@ -69,7 +69,8 @@ def stretched(fields: Fields) -> dict[str, Any] | None:
     a linear scaling of another base (text-embeddings-inference, candle's rotary.rs)."""
     own = fields.mapping("rope_scaling")
     if own is None or own.get("type", own.get("rope_type")) != "ntk":
-        return rope().read(fields)
+        plain: dict[str, Any] | None = rope().read(fields)
+        return plain
     unknown = [key for key in own if key not in ("type", "rope_type", "factor") and own[key] is not None]
     if unknown:
         raise fields.unsupported(f"rope_scaling.{unknown[0]}", "not understood for type ntk")

@@ -25,8 +25,10 @@ OF_DRAFTS = (
 
 #: what drafts have that no document can say, by words in the name of their class or of a field of theirs
 MISSING = {
-    "eagle3|draft_vocab": "attention that reads a token's embedding beside hidden states of another model (EAGLE-3)",
-    "dflash|dspark|domino": "a block of tokens at once that attends to hidden states of another model (DFlash)",
+    "peagle": "hidden states of its own for tokens drafted in parallel (P-EAGLE)",
+    "domino": "a recurrence over the tokens of a block that is drafted (Domino)",
+    "eagle3|draft_vocab": "a class other than LlamaForCausalLMEagle3, which alone is read (EAGLE-3)",
+    "dflash|dspark": "a class other than DFlashDraftModel and DSparkDraftModel, which alone are read (DFlash)",
     "medusa|hydra": "heads for further tokens behind another model's last hidden state",
 }
 MISSING_ELSE = "layers that read hidden states of another model"
