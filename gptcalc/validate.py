@@ -111,20 +111,15 @@ def shortened(architecture: Architecture) -> Architecture:
     if architecture.n_layers <= MOST_LAYERS:
         return architecture
     layers = tuple(_shorter(item) for item in architecture.layers)
-    n_layers = sum(_length(item) for item in layers)
     mtp = architecture.mtp and replace(architecture.mtp, n=min(architecture.mtp.n, 2))
     if architecture.attention_residuals is not None:
         layers = set_aside(layers, architecture.attention_residuals)
-    return replace(architecture, layers=layers, n_layers=n_layers, mtp=mtp)
+    return replace(architecture, layers=layers, mtp=mtp)
 
 
 def _shorter(item: Repeat) -> Repeat:
     body = tuple(_shorter(inner) if isinstance(inner, Repeat) else inner for inner in item.body)
     return replace(item, count=min(item.count, 2), body=body)
-
-
-def _length(item: Repeat) -> int:
-    return item.count * sum(_length(inner) if isinstance(inner, Repeat) else 1 for inner in item.body)
 
 
 # --- the full-size model, without data ----------------------------------------------------------------------------

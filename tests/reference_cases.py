@@ -171,6 +171,10 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                 "norm_gate": {"rank": 3}},
         "attn": {"d_head": 8, "norm_at": "sandwich", "norm_gate": {"rank": 6}},
     },
+    "mixed streams": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "streams": {"n": 3, "iterations": 4},
+    },
     "independent streams": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
         "streams": {"n": 3, "mixed": False, "magnitude": 1.7, "eps": 0.01},
@@ -242,8 +246,24 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "recurrences": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
         "layers": "conv+mlp rglru+mlp mlstm+mlp open+attn", "conv": {"kernel": 3, "bias": True},
-        "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 15, "n_heads": 3, "kernel": 4},
+        "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 18, "n_heads": 3, "kernel": 4},
         "mlstm": {"n_heads": 2, "d_k": 5, "d_v": 7, "gate_softcap": 2.0},
+    },
+    "compressed": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_layers": 3, "d_ff": 17, "layers": "csa+mlp far+mlp near+mlp",
+        "csa": {"d_head": 10, "q_rank": 7, "n_groups": 2, "out_rank": 5, "window": 4, "sinks": True,
+                "rope": {"fraction": 0.6, "pairing": "adjacent"},
+                "compress": {"every": 2, "overlap": True, "index": {"n_heads": 3, "d": 9, "top_k": 2}}},
+        "far": {"like": "csa", "compress": {"every": 3}}, "near": {"like": "csa", "compress": "none", "sinks": False},
+    },
+    "stretched": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_head": 8, "d_ff": 17, "n_layers": 3,
+        "layers": "attn+mlp long+gated part+mlp",
+        "attn": {"rope": {"scaling": {"kind": "dynamic", "factor": 4.0, "original": 8}}},
+        "long": {"like": "attn", "rope": {"scaling": {"kind": "longrope", "original": 8, "factor": 4.0,
+            "short": [1.1, 1.2, 1.3, 1.5], "long": [1.4, 1.9, 2.5, 4.0]}}},
+        "part": {"like": "attn", "rope": {"channels": 6}},
+        "gated": {"like": "mlp", "residual_gate": {"temperature": 2.0}},
     },
     "draft": {
         "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 10, "d_v": 7, "d_ff": 31, "n_layers": 2,
@@ -254,6 +274,10 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "draft of a narrower target": {
         "d": 22, "v": 61, "c": 40, "n_heads": 3, "d_head": 10, "d_ff": 31, "n_layers": 1, "tying": True,
         "target": {"layers": 2, "d": 17}, "attn": {"with_embedding": True},
+    },
+    "draft of its target's tables": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 3, "d_head": 10, "d_ff": 31, "n_layers": 1, "target": {"layers": 2},
+        "embedding": {"borrowed": True}, "head": {"borrowed": True}, "attn": {"with_embedding": True},
     },
     "token shift": {
         "d": 22, "v": 61, "c": 40, "n_layers": 2, "position": "none", "norm": {"kind": "layernorm", "bias": True},

@@ -95,7 +95,7 @@ def multiplied(architecture: Architecture, model: Equations) -> int:
         if entry.stage is not model.mtp and entry.tensor.weight.component != "embedding"
     )
     head = architecture.head
-    return active + (head.width * architecture.v if head.tying or head.borrowed else 0)
+    return active + (architecture.embedding.width * architecture.v if head.tying or head.borrowed else 0)
 
 
 def of_states(line: Line) -> bool:

@@ -50,7 +50,6 @@ class Head(Strict, frozen=True, kw_only=True):
     bias: bool = False
     scale: float = 1.0  # factor of the logits
     softcap: Positive | None = None
-    width: Stream
     vocabulary: bool = True
     dense: Dense | None = None
     pooler: Pooler | None = None

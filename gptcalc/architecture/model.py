@@ -108,6 +108,11 @@ class Part(Strict, frozen=True, kw_only=True):
     sums: Annotated[Count, Kept()] = 0
     begins: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.units) == 1 and (self.norm is not None or self.out_norm is not None or self.scale != 1.0):
+            raise InputError("a part of one unit has no norm and no factor beside the unit's own")
+
 
 class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
     """Parts in sequence. In a layer, `name` is its expression."""
@@ -159,7 +164,6 @@ class Encoder(Strict, frozen=True, kw_only=True):
     d: Stream
     v: Vocabulary
     c: Length
-    n_layers: Depth
     embedding: Embedding
     front: ConvolutionalFront | None = None
     tokens: Literal["shared", "own"] = "shared"
@@ -173,15 +177,18 @@ class Encoder(Strict, frozen=True, kw_only=True):
             d=self.d,
             v=self.v,
             c=self.c,
-            n_layers=self.n_layers,
             embedding=self.embedding,
             layers=self.layers,
-            head=Head(tying=False, norm=self.norm, width=self.embedding.width, vocabulary=False),
+            head=Head(tying=False, norm=self.norm, vocabulary=False),
         )
 
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the encoder."""
         return grouped(self.layers)
+
+    @property
+    def n_layers(self) -> int:
+        return depth(self.layers)
 
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
@@ -219,7 +226,6 @@ class Architecture(Strict, frozen=True, kw_only=True):
     d: Stream
     v: Vocabulary
     c: Length
-    n_layers: Depth
     embedding: Embedding
     layers: tuple[Repeat, ...]
     head: Head
@@ -242,6 +248,10 @@ class Architecture(Strict, frozen=True, kw_only=True):
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
         return grouped(self.layers)
+
+    @property
+    def n_layers(self) -> int:
+        return depth(self.layers)
 
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
@@ -290,6 +300,11 @@ def grouped(layers: tuple[Repeat, ...]) -> list[tuple[Block, int]]:
     counts: dict[Block, int] = {}
     _count(layers, 1, counts)
     return list(counts.items())
+
+
+def depth(items: "tuple[Block | Repeat, ...]") -> int:
+    """How many blocks some layers are."""
+    return sum(item.count * depth(item.body) if isinstance(item, Repeat) else 1 for item in items)
 
 
 def _count(items: tuple[Block | Repeat, ...], times: int, counts: dict[Block, int]) -> None:

@@ -55,7 +55,7 @@ def linear_attention(lines: Lines, a: LinearAttention, chunk: int | None = None)
     for name, where in (("q", ix(few, "ȧ")), ("k", ix(few, "ȧ")), ("v", ix(states, "ẇ"))):
         _project(lines, a, name, where)
     if a.decay is not None:
-        _decay(lines, a.decay, states)
+        _decay(lines, a, a.decay, states)
     if a.delta:
         lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
         scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
@@ -86,13 +86,15 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
         lines.pointwise(f"{here} = {scale}")
 
 
-def _decay(lines: Lines, decay: Decay, states: str) -> None:
+def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
     """γ: what is left of a state."""
     where = ix(states, "ȧ" if decay.over == "channel" else "")
     left = f"γ[t,{where}]"
     if decay.form == "fixed":
-        n_states = lines.scope[states].symbol
-        slope = f"2^(−8·({states} + 1)/{n_states})"
+        n_states, head = f"{a.n_heads}", f"ġ·{a.n_heads // a.n_k_heads} + ṙ"  # of all heads
+        if "," not in states:
+            n_states, head = lines.scope[states].symbol, states
+        slope = f"2^(−8·({head} + 1)/{n_states})"
         layer = f"(1 − layer/(n_layers − 1 + {number(1e-5)}) + {number(1e-5)})"
         lines.pointwise(f"γ[t,{states}] = exp(−{slope}·{layer})")
         return

@@ -15,20 +15,22 @@ from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
 
 
-def logits(head: Head, x: Array, v: int, table: Weights, w: Weights, step: Step) -> Array:
-    """Logits (B, T, v or the output's own rows) of the normed stream x (B, T, d); `table` has the token table, where it
-    is the output matrix."""
+def logits(head: Head, x: Array, v: int, width: int, table: Weights, w: Weights, step: Step) -> Array:
+    """Logits (B, T, v or the head's rows) of the normed stream x (B, T, d).
+
+    width: the embedding's, which the output matrix reads; table: the token table, where it is the output matrix.
+    """
     if head.dense is not None:
         x = dense(head.dense, x, w, step)
-    elif head.width != x.shape[-1]:
-        x = step.linear(x, w, "projection", head.width)
+    elif width != x.shape[-1]:
+        x = step.linear(x, w, "projection", width)
     rows = head.rows or v
     if head.borrowed:
-        matrix = table.borrowed("head.weight", head.width, rows)
+        matrix = table.borrowed("head.weight", width, rows)
     elif head.tying:
-        matrix = table("embedding.token", v, head.width).swapaxes(0, 1)
+        matrix = table("embedding.token", v, width).swapaxes(0, 1)
     else:
-        matrix = w("weight", head.width, rows)
+        matrix = w("weight", width, rows)
     y = step.dot(x, matrix)
     if head.bias:
         y += w("bias", rows)

@@ -291,7 +291,7 @@ class Model:
 
     def _logits(self, x: Array, step: Step) -> Array:
         a = self.architecture
-        return logits(a.head, x, a.v, self.weights, self.weights.at("head"), step)
+        return logits(a.head, x, a.v, a.embedding.width, self.weights, self.weights.at("head"), step)
 
     def _pooled(self, x: Array, step: Step) -> Array | None:
         pooler = self.architecture.head.pooler

@@ -60,7 +60,7 @@ def _once(stack: Stack) -> Stack:
     blocks = tuple(dict.fromkeys(apart(block) for block, _ in stack.groups()))
     mixing = isinstance(stack, Architecture) and stack.attention_residuals is not None
     times = 2 if mixing and 2 * len(blocks) <= stack.n_layers else 1
-    return replace(stack, n_layers=times * len(blocks), layers=(Repeat(count=times, body=blocks),))
+    return replace(stack, layers=(Repeat(count=times, body=blocks),))
 
 
 class _Sizes:

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from gptcalc.architecture import ACTIVATIONS, Attention, Count, Experts, LatentAttention, Mlp
-from gptcalc.architecture.base import OrNone
+from gptcalc.architecture import ACTIVATIONS, Attention, Experts, LatentAttention, Mlp
 from gptcalc.document import ABOUT, CORE, KINDS
 from gptcalc.document.fields import declared, keys_of
 from gptcalc.sources import preset
@@ -38,6 +37,13 @@ KNOWN = CORE | ABOUT | KINDS.keys() | {"like"} | {
     key for kind in SECTIONS for key in keys_of(kind)
 }  # fmt: skip
 
+
+def may_be_zero(declared_type: Any) -> bool:
+    """Whether a number is a count, or a size that says with 0 that its group is not there."""
+    metas = [meta for meta in getattr(declared_type, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+    return any(meta.ge == 0 or "zero" in (meta.extra or {}) for meta in metas)
+
+
 #: counts of what may be absent, in a section or in a group whose keys stand beside the section's, and the first of
 #: what is numbered
 MAY_BE_ZERO = {
@@ -49,7 +55,7 @@ MAY_BE_ZERO = {
         for kind in SECTIONS
         for struct in (kind, *(option for group in declared(kind) if group.flat for option in group.structs))
         for field in msgspec.structs.fields(struct)
-        if field.type in (Count, OrNone)
+        if may_be_zero(field.type)
     ),
 }
 
