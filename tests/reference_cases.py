@@ -249,6 +249,10 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "open": {"like": "conv", "kernel": 4, "bias": False}, "rglru": {"d_rnn": 18, "n_heads": 3, "kernel": 4},
         "mlstm": {"n_heads": 2, "d_k": 5, "d_v": 7, "gate_softcap": 2.0},
     },
+    "fixed decays of shared keys": {
+        "d": 22, "v": 61, "c": 40, "n_layers": 2, "d_ff": 17, "layers": "n*linear+mlp",
+        "linear": {"n_heads": 6, "n_k_heads": 3, "d_k": 4, "d_v": 5, "decay": {"form": "fixed"}},
+    },
     "compressed": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_layers": 3, "d_ff": 17, "layers": "csa+mlp far+mlp near+mlp",
         "csa": {"d_head": 10, "q_rank": 7, "n_groups": 2, "out_rank": 5, "window": 4, "sinks": True,
