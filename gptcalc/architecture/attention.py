@@ -11,6 +11,7 @@ from gptcalc.architecture.base import (
     Chunk,
     Flat,
     Heads,
+    Inherited,
     Inner,
     Kernel,
     Multiple,
@@ -24,7 +25,7 @@ from gptcalc.architecture.base import (
     Turned,
     Window,
 )
-from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
+from gptcalc.architecture.norms import BareNorm, LikeNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Dynamic, LongRope, Proportional, Rope, Temperature, check_rotation, rotated
 from gptcalc.architecture.sublayer import KV, Adapted, OutputGate, Sublayer
@@ -150,18 +151,18 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     `source` keys and values are those of an encoder's output, made once.
     """
 
-    n_heads: Annotated[Size, Multiple("n_kv_heads")]
-    n_kv_heads: Heads
-    d_head: Paired
-    d_v: Narrow
+    n_heads: Inherited[Annotated[Size, Multiple("n_kv_heads")]]
+    n_kv_heads: Inherited[Heads]
+    d_head: Inherited[Paired]
+    d_v: Inherited[Narrow]
     bias: tuple[AttentionSite, ...] = ()
-    causal: bool = True
+    causal: Inherited[bool] = True
     source: bool = False
     position: Literal["rope", "alibi", "none"] = "rope"
     rope: Rope | None = None
     window: Window | None = None
     chunk: Chunk | None = None
-    qk_norm: QKNorm | None = None
+    qk_norm: LikeNorm[QKNorm | None] = None
     qk_limit: Positive | None = None  # queries, times one learned factor a channel, and keys are no longer (Inkling 2)
     v_norm: Norm | None = None
     bottleneck: Flat[Bottleneck | None] = None

@@ -66,6 +66,8 @@ Choices: TypeAlias = Annotated[Size, AtMost(2)]  # how many of several are chose
 Group = TypeVar("Group")
 #: a struct whose keys stand beside its owner's in a document, as papers list them
 Flat: TypeAlias = Annotated[Group, Meta(extra={"flat": True})]
+#: what a section doesn't say of a field is what the document says of all, under the same key
+Inherited: TypeAlias = Annotated[Group, Meta(extra={"inherited": ""})]
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True):

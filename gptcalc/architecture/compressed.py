@@ -6,6 +6,7 @@ from gptcalc.architecture.base import (
     AtMost,
     Choices,
     Heads,
+    Inherited,
     Inner,
     Multiple,
     Narrow,
@@ -49,7 +50,7 @@ class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attent
     n_groups narrow projections of their own, then a common one.
     """
 
-    n_heads: Annotated[Size, Multiple("n_groups")]
+    n_heads: Inherited[Annotated[Size, Multiple("n_groups")]]
     d_head: Paired  # the latent's width, too
     q_rank: Inner
     n_groups: Heads

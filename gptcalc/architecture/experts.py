@@ -4,8 +4,21 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import AtMost, Choices, Count, Flat, Inner, Narrow, OrNone, Positive, Size, Small, Strict
-from gptcalc.architecture.mlp import ActivationName, ClampAt, Softcaps, check_softcaps
+from gptcalc.architecture.base import (
+    AtMost,
+    Choices,
+    Count,
+    Flat,
+    Inherited,
+    Inner,
+    Narrow,
+    OrNone,
+    Positive,
+    Size,
+    Small,
+    Strict,
+)
+from gptcalc.architecture.mlp import ClampAt, ModelActivation, Softcaps, check_softcaps
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 from gptcalc.errors import InputError
@@ -135,8 +148,8 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
 
     n_experts: Annotated[Size, Small(4)]
     top_k: Choices
-    d_ff: Inner
-    activation: ActivationName
+    d_ff: Inherited[Inner]
+    activation: ModelActivation
     router: Flat[Router] = Softmax()
     shared: Flat[SharedExperts | None] = None
     latent: Flat[LatentExperts | None] = None

@@ -3,7 +3,19 @@
 import math
 from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Flat, Heads, Inner, Narrow, Positive, Small, Strict, Turned, Window
+from gptcalc.architecture.base import (
+    Count,
+    Flat,
+    Heads,
+    Inherited,
+    Inner,
+    Narrow,
+    Positive,
+    Small,
+    Strict,
+    Turned,
+    Window,
+)
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.rope import Rope, Temperature, Yarn, check_rotation
 from gptcalc.architecture.sublayer import KV, OutputGate, Sublayer
@@ -32,11 +44,11 @@ class Indexer(Strict, frozen=True, kw_only=True):
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
     """Multi-head latent attention (arXiv:2405.04434): keys and values from one cached latent and one rotary key."""
 
-    n_heads: Heads
+    n_heads: Inherited[Heads]
     kv_rank: Inner
     d_nope: Narrow
     d_rope: Annotated[Count, Small(4, step=2)]  # 0: no rotary key
-    d_v: Narrow
+    d_v: Inherited[Narrow]
     q_rank: Inner | None = None
     bias: tuple[LatentSite, ...] = ()
     position: Literal["rope", "none"] = "rope"

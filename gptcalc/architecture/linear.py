@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, TypeAlias
 
 from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size, Strict
-from gptcalc.architecture.norms import OutNorm
+from gptcalc.architecture.norms import LikeNorm, OutNorm
 from gptcalc.architecture.sublayer import Sublayer
 
 
@@ -54,7 +54,7 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
     qk_norm: Literal["l2", "none"] = "l2"  # queries and keys of length 1
     scale: Positive | None = None  # of the queries; default 1/√d_k
     gate: StateGate | None = None
-    out_norm: OutNorm | None = None
+    out_norm: LikeNorm[OutNorm | None] = None
     bias: tuple[LinearSite, ...] = ()
     chunk: Chunk = 64  # tokens that the chunked form computes side by side
 

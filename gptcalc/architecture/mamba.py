@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, TypeAlias
 
 from gptcalc.architecture.base import Chunk, Heads, Multiple, Narrow, Positive, Size, Width
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.norms import LikeNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 
 MambaSite: TypeAlias = Literal["in", "conv", "out"]
@@ -21,7 +21,7 @@ class Mamba(Sublayer, tag_field="sublayer", tag="mamba", frozen=True, kw_only=Tr
     dt_rank: Narrow
     kernel: Width
     n_heads: Heads = 1  # Zamba: x is projected head by head
-    inner_norm: Norm | None = None  # of Δ's bottleneck, B and C (Jamba; without weights Falcon Mamba)
+    inner_norm: LikeNorm[Norm | None] = None  # of Δ's bottleneck, B and C (Jamba; without weights Falcon Mamba)
     bias: tuple[MambaSite, ...] = ("conv",)
 
 
@@ -38,7 +38,7 @@ class Mamba2(Sublayer, tag_field="sublayer", tag="mamba2", frozen=True, kw_only=
     kernel: Width
     n_groups: Heads = 1
     bias: tuple[MambaSite, ...] = ("conv",)
-    out_norm: Norm | None = None
+    out_norm: LikeNorm[Norm | None] = None
     gate_first: bool = True  # the norm is that of the gated output; else the normed output is gated
     dt_min: float = 0.0
     dt_max: Positive | None = None

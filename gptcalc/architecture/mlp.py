@@ -1,10 +1,10 @@
 """Dense feed-forward layers and their activations."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from gptcalc.architecture.base import Flat, Inner, Positive, Quantile, Strict
+from gptcalc.architecture.base import Flat, Inherited, Inner, Positive, Quantile, Strict
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Adapted, Sublayer
 from gptcalc.errors import InputError
@@ -37,6 +37,9 @@ ActivationName: TypeAlias = Literal[
     "swiglu", "geglu", "geglu_tanh", "reglu", "relu2glu", "swiglu_oai",
 ]  # fmt: skip
 
+#: the model's, which a document calls `mlp`, where a section doesn't say
+ModelActivation: TypeAlias = Annotated[ActivationName, Meta(extra={"inherited": "mlp"})]
+
 MlpSite: TypeAlias = Literal["gate", "up", "down"]
 
 #: where a gate is clamped to at most `clamp`, before its activation function or after it; what it gates lies in ±clamp
@@ -62,8 +65,8 @@ def check_softcaps(section: str, activation: str, clamp: float | None) -> None:
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
-    d_ff: Inner
-    activation: ActivationName
+    d_ff: Inherited[Inner]
+    activation: ModelActivation
     bias: tuple[MlpSite, ...] = ()
     clamp: Positive | None = None
     clamp_at: ClampAt = "input"

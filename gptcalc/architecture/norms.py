@@ -1,6 +1,6 @@
 """Normalisations."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import force_setattr
@@ -32,6 +32,10 @@ class Norm(Strict, frozen=True, kw_only=True):
 #: what a document's norms are where it doesn't say: the model's norm, or that without its weight
 ModelNorm: TypeAlias = Annotated[Norm, Meta(extra={"norm": "model"})]
 BareNorm: TypeAlias = Annotated[Norm, Meta(extra={"norm": "bare"})]
+
+Given = TypeVar("Given")
+#: a norm that is there where it is said; what is not said of it is as the model's norm has it
+LikeNorm: TypeAlias = Annotated[Given, Meta(extra={"norm": "like"})]
 
 
 class QKNorm(Norm, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size
-from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.norms import LikeNorm, Norm
 from gptcalc.architecture.sublayer import Sublayer
 
 
@@ -33,7 +33,7 @@ class MatrixLSTM(Sublayer, tag_field="sublayer", tag="matrix_lstm", frozen=True,
     d_k: Narrow
     d_v: Narrow
     gate_softcap: Positive = 15.0
-    out_norm: Norm = Norm(kind="layernorm", bias=False)  # of each head's output
+    out_norm: LikeNorm[Norm] = Norm(kind="layernorm", bias=False)  # of each head's output
     chunk: Chunk = 64
 
     @property

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Flat, Kernel, Narrow, Positive, Strict
+from gptcalc.architecture.base import Flat, Inherited, Kernel, Narrow, Positive, Strict
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
@@ -55,7 +55,7 @@ class Residual(Strict, frozen=True, kw_only=True):
     that sum of conv + 1 numbers is divided by √(conv + 1).
     """
 
-    scale: float = field(default=1.0, name="residual_scale")
+    scale: Inherited[float] = field(default=1.0, name="residual_scale")
     gate: ResidualGate | None = field(default=None, name="residual_gate")
     low_rank: LowRankResidual | None = field(default=None, name="laurel")
     conv: Kernel | None = field(default=None, name="out_conv")
@@ -83,7 +83,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
 
     section: str
     norm: Norm | None
-    norm_at: NormAt = "pre"
+    norm_at: Inherited[NormAt] = "pre"
     stream_scale: float = 1.0  # of the normed stream, where the norm is the stream's
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()

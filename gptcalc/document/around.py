@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import msgspec
-
 from gptcalc.architecture import Norm, Rope, Sublayer
 from gptcalc.document.decoding import typed
-from gptcalc.document.fields import complete
+from gptcalc.document.fields import complete, inherited
 from gptcalc.document.keys import ALL_BIASES, Document
 from gptcalc.errors import InputError
 
@@ -30,11 +28,16 @@ class Around:
             return {"none": (), "all": ALL_BIASES, "qkv": ("qkv",)}[chosen]
         return tuple(chosen)
 
-    def common(self, name: str, keys: dict[str, Any]) -> dict[str, Any]:
-        """Every sublayer's defaults, and written-out forms of shorthands."""
+    @property
+    def rope(self) -> Rope:
+        """How what turns does."""
+        return self.doc.rope or Rope()
+
+    def common(self, name: str, keys: dict[str, Any], kind: type[Sublayer]) -> dict[str, Any]:
+        """A section's keys, those that are the document's where it doesn't say them, and its norm written out."""
         norm = keys.pop("norm", None)
-        doc = self.doc
-        out = {"section": name, "norm": self.norm, "norm_at": doc.norm_at, "residual_scale": doc.residual_scale}
+        said = {key: getattr(self.doc, top) for key, top in inherited(kind).items()}
+        out = {"section": name, "norm": self.norm} | {key: value for key, value in said.items() if value is not None}
         if norm is not None:
             out["norm"] = None if norm == "none" else typed(norm, Norm, f"{name}.norm")
         return out | keys
@@ -47,18 +50,11 @@ class Around:
         """How a sublayer sees positions: as the model does, where it can; a rotation only where it is used."""
         default = self.doc.position if self.doc.position in known else "none"
         if keys.setdefault("position", default) == "rope":
-            keys.setdefault("rope", self.doc.rope or Rope())
+            keys.setdefault("rope", self.rope)
             return
         if self.sections.get(name, {}).get("rope") is not None:
             raise InputError(f"{name}.rope: position is {keys['position']!r}, so rope would be ignored")
         keys.pop("rope", None)  # that of the section it is like
-
-    def like_model_norm(self, keys: Mapping[str, Any]) -> dict[str, Any]:
-        """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
-        norm = self.norm
-        if keys.get("kind", norm.kind) != norm.kind or keys.get("weight", norm.weight) != norm.weight:
-            return {"eps": norm.eps, "kind": norm.kind, **keys}
-        return {**msgspec.to_builtins(norm), **keys}
 
     def equal_share(self, name: str, n_heads: Any) -> int:
         if not isinstance(n_heads, int) or n_heads < 1 or self.doc.d % n_heads:

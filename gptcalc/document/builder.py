@@ -18,11 +18,9 @@ from gptcalc.architecture import (
     Embedding,
     EmbeddingConvolution,
     Encoder,
-    Experts,
     Head,
     LatentAttention,
     Mixer,
-    Mlp,
     Norm,
     Part,
     Pooler,
@@ -45,7 +43,7 @@ from gptcalc.document.constraints import (
     mixing,
 )
 from gptcalc.document.decoding import typed
-from gptcalc.document.fields import complete
+from gptcalc.document.fields import complete, inherited
 from gptcalc.document.keys import (
     KINDS,
     DenseKeys,
@@ -57,6 +55,9 @@ from gptcalc.document.keys import (
     PoolerKeys,
 )
 from gptcalc.errors import InputError, did_you_mean, printable
+
+#: keys that are there for sublayers alone; a number of heads is often said where nothing reads it
+INHERITED = ("n_kv_heads", "d_head", "d_ff")
 
 
 class Builder:
@@ -243,12 +244,11 @@ class Builder:
         tables = ("learned", "sinusoidal") if doc.embedding.offset else ("learned",)
         if doc.position not in tables and (doc.embedding.rows or doc.embedding.offset):
             raise InputError(f"embedding.rows: position is {doc.position!r}, so there is no table of positions")
-        kinds = {type(mixer) for mixer in self.resolved.values()}
-        for key in ("n_kv_heads", "d_head"):
-            if getattr(doc, key) is not None and Attention not in kinds:
-                raise InputError(f"{key}: the layers have no attn sublayer that reads it")
-        if doc.d_ff is not None and not kinds & {Mlp, Experts}:
-            raise InputError("d_ff: the layers have no mlp or moe that reads it")
+        read = {key for mixer in self.resolved.values() for key in inherited(type(mixer)).values()}
+        for key in INHERITED:
+            if getattr(doc, key) is not None and key not in read:
+                readers = [name for name, kind in KINDS.items() if key in inherited(kind).values()]
+                raise InputError(f"{key}: the layers have no {' or '.join(readers)} that reads it")
 
     # layers
 
@@ -338,9 +338,8 @@ class Builder:
             case "attn" | "cross":
                 from gptcalc.document import attention
 
-                crossed = {"causal": False, "source": True, "position": "none"}
-                own = {"causal": of.doc.causal} if kind == "attn" else crossed
-                return attention.attention(of, name, {**own, **keys})
+                crossed = {"causal": False, "source": True, "position": "none"} if kind == "cross" else {}
+                return attention.attention(of, name, {**crossed, **keys})
             case "mla":
                 from gptcalc.document import latent
 

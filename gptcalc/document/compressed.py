@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import CompressedAttention, Rope
+from gptcalc.architecture import CompressedAttention
 from gptcalc.document.around import Around
-from gptcalc.errors import InputError
 
 
 def compressed(of: Around, name: str, keys: dict[str, Any]) -> CompressedAttention:
-    keys = of.common(name, keys)
-    if keys.setdefault("n_heads", of.doc.n_heads) is None:
-        raise InputError(f"{name}: n_heads is missing")
+    keys = of.common(name, keys, CompressedAttention)
     if of.doc.position == "rope":
-        keys.setdefault("rope", of.doc.rope or Rope())
+        keys.setdefault("rope", of.rope)
     if keys.get("compress") == "none":
         keys["compress"] = None
     return of.typed(keys, CompressedAttention, name)

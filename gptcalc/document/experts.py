@@ -7,22 +7,17 @@ from typing import Any
 from gptcalc.architecture import Experts
 from gptcalc.document.around import Around
 from gptcalc.document.mlp import gated_by, mlp_sites
-from gptcalc.errors import InputError
 
 
 def experts(of: Around, name: str, keys: dict[str, Any]) -> Experts:
-    keys = of.common(name, keys)
-    keys.setdefault("activation", of.doc.mlp or "swiglu")
+    top, keys = of.biases(), of.common(name, keys, Experts)
     gated = gated_by(name, keys["activation"])
-    if keys.setdefault("d_ff", of.doc.d_ff) is None:
-        raise InputError(f"{name}: d_ff is missing")
-    top = of.biases()
     default = (("gate", "up", "down") if "experts" in top else ()) + (("router",) if "router" in top else ())
     keys["bias"] = mlp_sites(keys.get("bias", default), gated, ("router", "shared"))
     n_shared, d_shared = keys.get("n_shared"), keys.get("d_shared")
     if d_shared and _is_none(n_shared):
         keys["n_shared"] = 1
-    elif n_shared and _is_none(d_shared) and isinstance(n_shared, int) and isinstance(keys["d_ff"], int):
+    elif n_shared and _is_none(d_shared) and isinstance(n_shared, int) and isinstance(keys.get("d_ff"), int):
         keys["d_shared"] = n_shared * keys["d_ff"]
     return of.typed(keys, Experts, name)
 

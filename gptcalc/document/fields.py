@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import fields, replace
 
 from gptcalc.architecture import Norm
@@ -25,7 +25,7 @@ class Field(Struct, frozen=True):
     optional: bool  # it may be None
     switch: bool  # true and false say whether it is there
     flat: bool
-    norm: str | None  # which norm it is by default: the model's, or that without a weight
+    norm: str | None  # which norm it is by default: the model's, or that without a weight; or like the model's
 
 
 @cache
@@ -41,7 +41,7 @@ def declared(struct: type[Struct]) -> tuple[Field, ...]:
             continue
         optional = type(None) in options
         usual = structs[0] if len(structs) == 1 else type(default)
-        norm = extra.get("norm") if default is NODEFAULT else None
+        norm = extra.get("norm") if default is NODEFAULT or extra.get("norm") == "like" else None
         switch = optional and bool not in options
         found.append(Field(key, structs, usual, optional, switch, extra.get("flat", False), norm))
     return tuple(found)
@@ -54,6 +54,22 @@ def options_of(declared_type: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         extra |= getattr(meta, "extra", None) or {}
     declared_type = getattr(declared_type, "__origin__", declared_type) if extra else declared_type
     return getattr(declared_type, "__args__", None) or (declared_type,), extra
+
+
+@cache
+def inherited(struct: type[Struct]) -> dict[str, str]:
+    """The keys of a section that are the document's where the section doesn't say them, and what the document calls
+    them; those of flat groups too."""
+    found: dict[str, str] = {}
+    for name, key in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        _, extra = options_of(types_of(struct)[name])
+        if "inherited" in extra:
+            found[key] = extra["inherited"] or key
+    for field in declared(struct):
+        if field.flat:
+            for option in field.structs:
+                found |= inherited(option)
+    return found
 
 
 @cache
@@ -80,12 +96,21 @@ def complete(keys: Mapping[str, Any], struct: type[Struct], norm: Norm, place: s
         value = whole.get(field.key)
         if field.switch and isinstance(value, bool):
             value = whole[field.key] = {} if value else None
-        if value is None and field.norm is not None:
+        if isinstance(value, Mapping) and field.norm == "like":
+            value = whole[field.key] = _like(norm, value)
+        if value is None and field.norm in ("model", "bare"):
             whole[field.key] = norm if field.norm == "model" else replace(norm, weight=False, bias=False, offset=0)
         elif isinstance(value, Mapping) and len(field.structs) == 1:
             inside = f"{place}.{field.key}" if place else field.key
             whole[field.key] = complete(value, field.structs[0], norm, inside)
     return whole
+
+
+def _like(norm: Norm, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """A norm of the model's kind takes what it doesn't say from the model's norm, another kind only eps."""
+    if keys.get("kind", norm.kind) != norm.kind or keys.get("weight", norm.weight) != norm.weight:
+        return {"eps": norm.eps, "kind": norm.kind, **keys}
+    return {**to_builtins(norm), **keys}
 
 
 def _group(given: Mapping[str, Any], field: Field, norm: Norm, place: str) -> Mapping[str, Any]:

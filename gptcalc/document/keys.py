@@ -187,7 +187,7 @@ class Document(Strict, frozen=True, kw_only=True):
     parallel_norm: Literal["shared", "separate"] = "shared"
     parallel_out_norm: bool = False
     parallel_scale: float = 1.0
-    mlp: ActivationName | None = None
+    mlp: ActivationName = "swiglu"
     bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
     softcap: Positive | None = None
     logit_scale: float = 1.0

@@ -6,15 +6,10 @@ from typing import Any
 
 from gptcalc.architecture import LatentAttention
 from gptcalc.document.around import Around, sites
-from gptcalc.errors import InputError
 
 
 def latent(of: Around, name: str, keys: dict[str, Any]) -> LatentAttention:
-    keys = of.common(name, keys)
-    if keys.setdefault("n_heads", of.doc.n_heads) is None:
-        raise InputError(f"{name}: n_heads is missing")
-    if of.doc.d_v is not None:
-        keys.setdefault("d_v", of.doc.d_v)
+    keys = of.common(name, keys, LatentAttention)
     of.positions(name, keys, ("rope",))
     places = ("q_a", "q_b", "kv_a", "kv_b", "out")
     keys["bias"] = sites(keys.get("bias", ()), places, {})

@@ -10,10 +10,9 @@ from gptcalc.errors import InputError, did_you_mean, printable
 
 
 def mlp(of: Around, name: str, keys: dict[str, Any]) -> Mlp:
-    keys = of.common(name, keys)
-    keys.setdefault("activation", of.doc.mlp or "swiglu")
+    keys = of.common(name, keys, Mlp)
     gated = gated_by(name, keys["activation"])
-    if keys.setdefault("d_ff", of.doc.d_ff) is None:
+    if keys.get("d_ff") is None:
         if gated:
             raise InputError(f"{name}: d_ff is missing (no default where the activation has a gate)")
         keys["d_ff"] = 4 * of.doc.d

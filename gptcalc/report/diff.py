@@ -69,6 +69,7 @@ def _fields(a: Architecture, b: Architecture) -> Iterator[Field]:
 def described(architecture: Architecture) -> Iterator[tuple[str, Any]]:
     """Dotted keys and values of an architecture, one set of keys a section."""
     yield from _keys(architecture, "", ("name", "layers", "mtp"))
+    yield "n_layers", architecture.n_layers
     if architecture.mtp is not None:
         yield "mtp.n", architecture.mtp.n
     groups = architecture.groups()
