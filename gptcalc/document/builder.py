@@ -357,7 +357,7 @@ class Builder:
 
                 return experts.experts(of, name, keys)
             case "embconv":
-                return of.typed(of.common(name, keys), EmbeddingConvolution, name)
+                return of.typed(of.common(name, keys, EmbeddingConvolution), EmbeddingConvolution, name)
             case _:
                 from gptcalc.document import recurrent
 
