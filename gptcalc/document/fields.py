@@ -57,6 +57,14 @@ def options_of(declared_type: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 @cache
+def flat(struct: type[Struct]) -> frozenset[str]:
+    """The fields whose keys stand beside the struct's own."""
+    names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    keys = {field.key for field in declared(struct) if field.flat}
+    return frozenset(name for name, key in names if key in keys)
+
+
+@cache
 def inherited(struct: type[Struct]) -> dict[str, str]:
     """The keys of a section that are the document's where the section doesn't say them, and what the document calls
     them; those of flat groups too."""

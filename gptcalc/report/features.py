@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import assert_never
 
 from gptcalc.architecture import (
     Architecture,
     Attention,
+    Best,
     ChannelMixing,
     CompressedAttention,
     DeltaMixing,
+    Embedding,
     EmbeddingConvolution,
     Experts,
     GatedRecurrence,
     Hash,
+    Head,
     LatentAttention,
     LinearAttention,
     Mamba,
@@ -23,14 +27,16 @@ from gptcalc.architecture import (
     MatrixMixing,
     Mixer,
     Mlp,
-    Part,
     Recurrent,
+    Scores,
     ShortConvolution,
-    Temperature,
+    Strict,
+    Sublayer,
     TimeMixing,
     is_partial,
     sublayers,
 )
+from gptcalc.document.fields import flat
 
 
 def attention(mixer: Mixer) -> str | None:
@@ -75,6 +81,79 @@ def recurrence(mixer: Recurrent) -> str:
             assert_never(mixer)
 
 
+#: fields that are there or not, and have a word of their own; any other is called as its key
+WORDS: dict[tuple[type[Strict], str], str] = {
+    (Sublayer, "tied"): "tied-layers",
+    (Attention, "source"): "cross-attention",
+    (Attention, "kv"): "shared-kv",
+    (Attention, "experts"): "attention-experts",
+    (Attention, "index"): "indexer",
+    (Attention, "cca"): "convolved-heads",
+    (Scores, "buckets"): "bucketed-distances",
+    (Scores, "token_sinks"): "sinks",
+    (LatentAttention, "kv"): "shared-kv",
+    (LatentAttention, "index"): "indexer",
+    (Experts, "shared"): "shared-experts",
+    (Experts, "latent"): "latent-experts",
+    (Experts, "n_identity"): "identity-experts",
+    (Best, "groups"): "expert-groups",
+    (LinearAttention, "delta"): "delta-rule",
+    (Architecture, "streams"): "hyper-connections",
+    (Architecture, "encoder"): "encoder-decoder",
+    (Architecture, "target"): "draft",
+    (Embedding, "norm"): "embedding-norm",
+    (Embedding, "types"): "token-types",
+    (Head, "softcap"): "final-softcap",
+    (Head, "bias"): "head-bias",
+    (Head, "dense"): "head-dense",
+    (Head, "rows"): "own-output-vocabulary",
+}
+
+#: what is no feature by itself: a size, a factor, what a word above or below says already
+NO_FEATURES = {
+    "rope",
+    "scale",
+    "kernel",
+    "rows",
+    "offset",
+    "dropout",
+    "pooler",
+    "vocabulary",
+    "bias",
+    "post_norm",
+    "clamp",
+    "rank",
+    "q_rank",
+    "dt_min",
+    "dt_max",
+}
+
+
+@cache
+def switches(kind: type[Strict]) -> dict[str, str]:
+    """The fields of a struct that are off by default, and what they are called where they are on."""
+    words = {name: word for (owner, name), word in WORDS.items() if issubclass(kind, owner)}
+    keys = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    optional = [*keys][len(keys) - len(kind.__struct_defaults__) :]
+    off = [
+        name for name, default in zip(optional, kind.__struct_defaults__, strict=True) if default in (None, False, 0)
+    ]
+    own = {name: keys[name].replace("_", "-") for name in off if name not in NO_FEATURES}
+    return own | words
+
+
+def on(part: Strict) -> Iterator[str]:
+    """What is on in a struct, and in its groups whose keys stand beside its own."""
+    words = switches(type(part))
+    beside = flat(type(part))
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if name in words and value is not None and value is not False and value != 0:
+            yield words[name]
+        if name in beside and isinstance(value, Strict):
+            yield from on(value)
+
+
 def of(architecture: Architecture) -> list[str]:
     """The features of an architecture, each once."""
     return list(dict.fromkeys(_all(architecture)))
@@ -84,109 +163,63 @@ def _all(a: Architecture) -> Iterator[str]:
     for block, _ in a.groups():
         for mixer in sublayers(block):
             yield from _of_mixer(mixer, a.embedding.position == "none")
-        if any(_is_parallel(part) for part in block.parts):
+        if any(len(part.units) > 1 for part in block.parts):
             yield "parallel"
-        if all(len(part.units) == 1 for part in block.parts) and len(block.parts) == 1:
+        elif len(block.parts) == 1:
             yield "single-sublayer"
+    pooler = a.head.pooler
     found = {
         "tied": a.head.tying,
         "learned-positions": a.embedding.position == "learned",
         "sinusoidal": a.embedding.position == "sinusoidal",
         "factorised-embedding": a.embedding.width != a.d,
-        "embedding-norm": a.embedding.norm is not None,
-        "final-softcap": a.head.softcap is not None,
-        "head-bias": a.head.bias,
-        "mtp": a.mtp is not None,
-        "per-layer-embedding": a.per_layer_embedding is not None,
-        "hyper-connections": a.streams is not None,
-        "attention-residuals": a.attention_residuals is not None,
-        "altup": a.altup is not None,
         "encoder": a.sees_all and a.encoder is None,
-        "encoded": a.encoded is not None,
-        "encoder-decoder": a.encoder is not None,
-        "draft": a.target is not None,
-        "own-output-vocabulary": a.head.rows is not None,
         "audio": a.encoder is not None and a.encoder.front is not None,
-        "token-types": a.embedding.types > 0,
-        "pooler": a.head.pooler is not None and a.head.pooler.dense is not None,
-        "labels": a.head.pooler is not None and a.head.pooler.labels > 0,
+        "pooler": pooler is not None and pooler.dense is not None,
+        "labels": pooler is not None and pooler.labels > 0,
     }
     yield from (name for name, present in found.items() if present)
-
-
-def _turns_in_part(mixer: Attention) -> bool:
-    return mixer.rope is not None and is_partial(mixer.rope, mixer.d_head)
-
-
-def _is_parallel(part: Part) -> bool:
-    return len(part.units) > 1
-
-
-def _temperature(mixer: Attention | LatentAttention) -> Temperature | None:
-    return mixer.scores.temperature if isinstance(mixer, Attention) else mixer.temperature
+    for part in (a, a.embedding, a.head):
+        yield from on(part)
 
 
 def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
-    found = {
-        mixer.norm_at + "-norm": mixer.norm_at != "pre",
-        "tied-layers": mixer.tied,
-        "laurel": mixer.residual.low_rank is not None,
-    }
+    if mixer.norm_at != "pre":
+        yield f"{mixer.norm_at}-norm"
+    found: dict[str, bool] = {}
+    match mixer:
+        case Attention():
+            rope = mixer.rope
+            found = {
+                "nope": positions_in_layers and mixer.position == "none",
+                "alibi": mixer.position == "alibi",
+                "qkv-bias": {"q", "k", "v"} <= set(mixer.bias),
+                "partial-rope": rope is not None and is_partial(rope, mixer.d_head),
+                "scaled-rope": rope is not None and rope.scaling is not None,
+            }
+        case LatentAttention():
+            found = {
+                "nope": positions_in_layers and mixer.position == "none",
+                "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
+            }
+        case CompressedAttention():
+            found = {
+                "window": True,
+                "k-eq-v": True,
+                "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
+                "indexer": mixer.compress is not None and mixer.compress.index is not None,
+            }
+        case Experts():
+            yield "moe"
+            found = {"hash-routing": isinstance(mixer.choice, Hash)}
+        case Mlp():
+            yield mixer.activation
+        case EmbeddingConvolution():
+            yield "embedding-convolution"
+        case _:
+            yield recurrence(mixer)
     form = attention(mixer)
     if form is not None:
         yield form
-    if isinstance(mixer, (Attention, LatentAttention)):
-        found |= {
-            "nope": positions_in_layers and mixer.position == "none",
-            "partial-rope": isinstance(mixer, Attention) and _turns_in_part(mixer),
-            "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
-            "gate": mixer.gate is not None,
-            "temperature": _temperature(mixer) is not None,
-            "shared-kv": mixer.kv is not None,
-        }
-    if isinstance(mixer, Attention):
-        found |= {
-            "alibi": mixer.position == "alibi",
-            "bucketed-distances": mixer.scores.buckets is not None,
-            "disentangled": mixer.scores.disentangled is not None,
-            "cross-attention": mixer.source,
-            "window": mixer.window is not None,
-            "chunk": mixer.chunk is not None,
-            "qk-norm": mixer.qk_norm is not None,
-            "qkv-bias": {"q", "k", "v"} <= set(mixer.bias),
-            "sinks": mixer.scores.sinks or mixer.scores.token_sinks,
-            "softcap": mixer.scores.softcap is not None,
-            "k-eq-v": mixer.k_eq_v,
-            "attention-experts": mixer.experts is not None,
-            "indexer": mixer.index is not None,
-            "differential": mixer.differential is not None,
-            "dynamic-mask": mixer.dynamic_mask is not None,
-        }
-    elif isinstance(mixer, LatentAttention):
-        found |= {"indexer": mixer.index is not None, "window": mixer.window is not None}
-    elif isinstance(mixer, CompressedAttention):
-        found |= {
-            "window": True,
-            "k-eq-v": True,
-            "scaled-rope": mixer.rope is not None and mixer.rope.scaling is not None,
-            "sinks": mixer.sinks,
-            "indexer": mixer.compress is not None and mixer.compress.index is not None,
-        }
-    elif isinstance(mixer, Experts):
-        yield "moe"
-        found |= {
-            "shared-experts": mixer.shared is not None,
-            "selection-bias": mixer.selection_bias,
-            "hash-routing": isinstance(mixer.choice, Hash),
-            "expert-groups": mixer.groups is not None,
-            "latent-experts": mixer.latent is not None,
-            "identity-experts": mixer.n_identity > 0,
-        }
-    elif isinstance(mixer, Mlp):
-        yield mixer.activation
-    elif isinstance(mixer, EmbeddingConvolution):
-        yield "embedding-convolution"
-    else:
-        yield recurrence(mixer)
-        found |= {"delta-rule": isinstance(mixer, LinearAttention) and mixer.delta}
     yield from (name for name, present in found.items() if present)
+    yield from on(mixer)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gptcalc.report import delimited, plain
+from gptcalc.report import delimited, features, plain
 from gptcalc.report.table import Column, Table, bar
+from tests.reference_cases import architecture
 
 COLUMNS = (
     Column("name", "name"), Column("params", "parameters", "count"), Column("share", "share", "share"),
@@ -86,3 +87,15 @@ def test_markdown() -> None:
 )
 def test_bars(part: int, largest: int, drawn: str) -> None:
     assert bar(part, largest) == drawn
+
+
+def test_what_a_field_switches_on_is_a_feature() -> None:
+    """A word of its own, or its key: nothing but the field has to be declared."""
+    found = {
+        name: set(features.of(architecture(name))) for name in ("normed inside", "convolutions", "dynamic", "nested")
+    }
+    assert {"mha", "output-norm", "out-norm", "bottleneck", "qk-norm", "mid-norm", "relu2glu"} <= found["normed inside"]
+    assert {"relative", "kv-conv", "out-conv", "temperature", "shared-sink", "out-scale"} <= found["convolutions"]
+    assert {"dynamic-mask", "residual-factors"} <= found["dynamic"]
+    assert {"identity-experts", "parallel", "moe", "mla"} <= found["nested"]
+    assert not found["nested"] & {"selection-bias", "window", "tied"}

@@ -77,7 +77,7 @@ def others(kind: Any, value: Any) -> Iterator[Any]:
     elif kind is float:
         yield value * 0.73 + 0.11 if isinstance(value, float) else 0.5
     elif kind is int:
-        yield from (value + 1, value - 1, 2 * value) if isinstance(value, int) else (3,)
+        yield from (value + 1, value - 1, value + 2, 2 * value) if isinstance(value, int) else (3,)
     elif isinstance(kind, type) and issubclass(kind, Strict) and type(value) is not kind:
         yield from made(kind)
 
