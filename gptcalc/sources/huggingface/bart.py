@@ -1,4 +1,4 @@
-"""BART and what is spelled like it: mBART, Pegasus, Marian, M2M-100 (NLLB), Whisper."""
+"""BART and what is spelled like it: mBART, PLBART, MVP, Pegasus, Blenderbot, Marian, M2M-100 (NLLB), Whisper."""
 
 from __future__ import annotations
 
@@ -81,6 +81,11 @@ _PRE: dict[str, Any] = {"norm_at": "pre", "final_norm": True}
 
 MBART = BART.but(document=_PRE)
 
+#: without prompts in front of every layer's keys and values
+MVP = BART.but(only={"use_prompt": False}, irrelevant=("prompt_length", "prompt_mid_dim", "forced_eos_token_id"))
+
+BLENDERBOT = BART.but(document={**_PRE, "embedding": {"scale": _scale}})
+
 #: positions are fixed sines, which checkpoints store as a table
 PEGASUS = BART.but(document={**_PRE, "embedding": {"scale": _scale}})
 
@@ -145,6 +150,9 @@ WHISPER = BART.but(
 READERS: dict[str, Reader] = {
     "bart": BART,
     "mbart": MBART,
+    "plbart": BART,
+    "mvp": MVP,
+    "blenderbot": BLENDERBOT,
     "pegasus": PEGASUS,
     "marian": MARIAN,
     "m2m_100": M2M100,

@@ -7,9 +7,9 @@ glm5_next_text hymba jet_nemotron plamo2
 """
 
 _OTHERS = """
-big_bird bigbird_pegasus blenderbot blenderbot-small canine clip convbert
-encoder-decoder esm flaubert fnet fsmt funnel ibert led longformer longt5 luke mobilebert mra mvp
-nezha nllb-moe nystromformer pegasus_x perceiver plbart prophetnet reformer rembert roc_bert
+big_bird bigbird_pegasus blenderbot-small canine clip convbert
+encoder-decoder esm flaubert fnet fsmt funnel ibert led longformer longt5 luke mobilebert mra
+nezha nllb-moe nystromformer pegasus_x perceiver prophetnet reformer rembert roc_bert
 roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xmod yoso
 """
 
