@@ -10,7 +10,7 @@ _OTHERS = """
 big_bird bigbird_pegasus blenderbot-small canine clip convbert
 encoder-decoder esm flaubert fnet fsmt funnel ibert led longformer longt5 luke mobilebert mra
 nezha nllb-moe nystromformer pegasus_x perceiver prophetnet reformer rembert roc_bert
-roformer siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xmod yoso
+siglip splinter squeezebert t5gemma2 vision-encoder-decoder vit xlm xmod yoso
 """
 
 _OWN_ATTENTION = "text models that read images by cross-attention of their own are not supported yet"
@@ -55,6 +55,7 @@ UNSUPPORTED: dict[str, str] = {
     "udop": "this encoder or encoder-decoder is not read yet",
     "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
     "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
+    "roformer": "a table of fixed sines that turn queries, kept as a parameter, is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
     "yuan": "convolutions in front of queries and keys (localized filtering) are not supported yet",
 }
