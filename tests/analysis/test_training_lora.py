@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,10 @@ from gptcalc.analysis.params import params
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load
+from gptcalc.sources.huggingface import read
 from tests.strategies import documents
+
+DATA = Path(__file__).parents[1] / "data"
 
 LLAMA_7B: dict[str, Any] = {"d": 4096, "v": 32000, "c": 2048, "n_heads": 32, "n_layers": 32, "d_ff": 11008}
 LLAMA_32_3B: dict[str, Any] = {
@@ -23,7 +28,7 @@ LLAMA_32_3B: dict[str, Any] = {
 }  # fmt: skip
 CHATGLM_6B: dict[str, Any] = {
     "d": 4096, "v": 130528, "c": 2048, "n_heads": 32, "n_layers": 28, "mlp": "gelu", "bias": "all",
-    "norm": "layernorm",
+    "norm": "layernorm", "storage": {"fused": ["qkv"], "modules": {"qkv": "query_key_value"}},
 }  # fmt: skip
 MIXTURE: dict[str, Any] = {
     "d": 64, "v": 100, "c": 64, "n_heads": 4, "n_kv_heads": 2, "n_layers": 3, "layers": "n*attn+moe",
@@ -194,3 +199,18 @@ def test_every_is_every_matrix_of_the_layers(document: dict[str, Any], rank: int
     mine = [row for row in rows if row.name.split(".")[-1] in MATRICES and not row.name.startswith(("ple.", "altup."))]
     counts = (row.count * prod(row.shape[:-2]) * rank * (row.shape[-2] + row.shape[-1]) for row in mine)
     assert training(model, lora=f"{rank}:every", context=8).trainable == sum(counts)
+
+
+PEFT = [json.loads(line) for line in (DATA / "peft_adapters.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", PEFT, ids=lambda case: f"{case['config']['model_type']}-{case['target']}")
+def test_as_many_as_peft(case: dict[str, Any]) -> None:
+    """30 types, with all-linear and with names of which a model may have some or none."""
+    model = build(read(case["config"]).document)
+    how: dict[str, Any] = {"lora": f"4:{case['target']}", "context": 8}
+    if case["trainable"] is None:
+        with pytest.raises(InputError, match="is no matrix of this model"):
+            training(model, **how)
+        return
+    assert training(model, **how).trainable == case["trainable"]

@@ -33,10 +33,7 @@ GATE_UP = "mlp.gate+mlp.up"
 FUSED = {"qkv": QKV, "kv": "attn.k+attn.v", "gate_up": GATE_UP, "shared_gate_up": "moe.shared.gate+moe.shared.up"}
 #: every published class keeps those of latent attention so
 LATENT = ("attn.kv_a+attn.k_rope", "attn.k_b+attn.v_b")
-SPELLINGS = {
-    "all-linear": ALL, "attn.qkv": QKV, "mlp.gate_up": GATE_UP, "qkv_proj": QKV, "query_key_value": QKV, "c_attn": QKV,
-    "gate_up_proj": GATE_UP,
-}  # fmt: skip
+SPELLINGS = {"all-linear": ALL, "attn.qkv": QKV, "mlp.gate_up": GATE_UP}
 
 MAX_RANK = 1_000_000
 
