@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from gptcalc.architecture import Architecture
@@ -107,7 +109,8 @@ def params(architecture: Architecture) -> Params:
     for entry in entries:
         if entry.stage is not model.mtp:
             components[entry.tensor.weight.component] += entry.total
-    groups = {stage.name: _group(stage, entries) for stage in model.stages}
+    of_stage = by_stage(entries)
+    groups = {stage.name: _group(stage, of_stage.get(stage, [])) for stage in model.stages}
     main = tuple(groups[stage.name] for stage in model.main)
     total = sum(group.total for group in main)
     return Params(
@@ -152,8 +155,15 @@ def _mean(model: Equations, entries: list[Entry]) -> int | None:
     return round(sum(entry.tensor.expected * entry.copies for entry in own))
 
 
-def _group(stage: Stage, entries: list[Entry]) -> Group:
-    own = [entry for entry in entries if entry.stage is stage]
+def by_stage(entries: Iterable[Entry]) -> dict[Stage, list[Entry]]:
+    """What each stage has."""
+    found: dict[Stage, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.stage, []).append(entry)
+    return found
+
+
+def _group(stage: Stage, own: list[Entry]) -> Group:
     rows = tuple(TensorRow(e.tensor.weight.key, e.tensor.shape, e.copies, e.tensor.params) for e in own)
     per_layer = sum(row.params for row in rows)
     return Group(stage.name, stage.times, per_layer, sum(e.total for e in own), sum(e.active for e in own), rows)
@@ -161,24 +171,24 @@ def _group(stage: Stage, entries: list[Entry]) -> Group:
 
 def formula(model: Equations, entries: list[Entry]) -> str:
     """The total in the model's symbols, equal terms collected: d·v + d·c + n_layers·(12·d² + 13·d) + 2·d."""
-    parts: list[tuple[str, int, str]] = []  # terms, how often they exist, the symbol for all layers of their stack
+    parts: dict[
+        tuple[str, str, int], int
+    ] = {}  # terms and the symbol for all layers of their stack; how often they exist
+    rank = {symbol: place for place, symbol in enumerate(model.symbols)}
+    of_stage = by_stage(entries)
     for stage in model.main:
         for shared in (True, False):
             terms: poly.Polynomial = {}
-            for entry in entries:
-                if entry.stage is stage and entry.tensor.weight.shared is shared:
+            for entry in of_stage.get(stage, []):
+                if entry.tensor.weight.shared is shared:
                     poly.add(terms, poly.product(index.symbol for index in entry.tensor.indices))
             if not terms:
                 continue
-            text = poly.show(terms, model.symbols)
             depth = _depth(stage, model.symbols) if not shared else ""
-            same = next((n for n, (known, _, of) in enumerate(parts) if depth and (known, of) == (text, depth)), None)
-            if same is None:
-                parts.append((text, 1 if shared else stage.times, depth))
-            else:
-                parts[same] = (text, parts[same][1] + stage.times, depth)
-    times = [depth if n == model.symbols.get(depth) else str(n) for _, n, depth in parts]
-    return " + ".join(f"{n}·({text})" if depth else text for n, (text, _, depth) in zip(times, parts, strict=True))
+            key = poly.show(terms, rank), depth, 0 if depth else len(parts)  # equal ones are added up in layers alone
+            parts[key] = parts.get(key, 0) + (1 if shared else stage.times)
+    times = [depth if n == model.symbols.get(depth) else str(n) for (_, depth, _), n in parts.items()]
+    return " + ".join(f"{n}·({text})" if depth else text for n, (text, depth, _) in zip(times, parts, strict=True))
 
 
 def _depth(stage: Stage, symbols: dict[str, int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 Monomial = tuple[tuple[str, int], ...]  # sorted (symbol, exponent) pairs
@@ -57,9 +57,8 @@ def add(target: Polynomial, terms: Polynomial) -> None:
         target[monomial] = target.get(monomial, 0) + n
 
 
-def show(terms: Polynomial, order: Iterable[str]) -> str:
-    """The polynomial as a person writes it, higher powers first: 12·d² + 13·d. `order` ranks the symbols."""
-    rank = {symbol: k for k, symbol in enumerate(order)}
+def show(terms: Polynomial, rank: Mapping[str, int]) -> str:
+    """The polynomial as a person writes it, higher powers first: 12·d² + 13·d. `rank`: the place of each symbol."""
     ranked = [(tuple(sorted(monomial, key=lambda p: rank[p[0]])), n) for monomial, n in terms.items() if n]
     ranked.sort(key=lambda term: (-_degree(term[0]), [rank[symbol] for symbol, _ in term[0]]))
     return " + ".join(_term(monomial, n) for monomial, n in ranked) or "0"

@@ -344,7 +344,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], p
     [
         (["--zero", "3"], "--zero is about training; add --training"),
         (["--micro-batch", "2"], "--micro-batch is about training"),
-        (["--training", "--engine", "vllm"], "--engine is about inference"),
+        (["--training", "--engine", "vllm"], "--engine vllm: it serves and doesn't train"),
         (["--training", "--kv-dtype", "fp8"], "--kv-dtype is about inference"),
         (["--training", "--dtype", "q4_k_m"], "--dtype q4_k_m"),
         (["--training", "--zero", "4"], "--zero"),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
-from gptcalc.analysis.params import Entry, ledger
+from gptcalc.analysis.params import Entry, by_stage, ledger
 from gptcalc.architecture import (
     Architecture,
     Block,
@@ -88,7 +88,8 @@ class Weights:
         self.tiles = tiles  # what an engine pads a matrix's inputs to, by the format
         self.model: Equations = equations(architecture)
         entries = list(ledger(self.model))
-        self.of_block = {stage.block: [e for e in entries if e.stage is stage] for stage in self.model.layers}
+        of_stage = by_stage(entries)
+        self.of_block = {stage.block: of_stage.get(stage, []) for stage in self.model.layers}
         self.embedding = [e for e in entries if e.stage is self.model.embedding]
         self.output = [e for e in entries if e.stage is self.model.output]
         self.modules = [e for e in entries if modules and e.stage is self.model.mtp]
