@@ -201,7 +201,12 @@ def _from_alias(reference: str) -> Source:
 def _from_hub(repo: Repository) -> Source:
     from gptcalc.sources import hub, text
 
-    config = hub.config(repo)
+    try:
+        config = hub.config(repo)
+    except hub.WithoutConfig as error:
+        if error.only is None:
+            raise
+        return _from_gguf(hub.gguf_header(error.only), f"{repo.name}/{error.only.name}")
     found = _from_text(text.read(config.path), f"{repo.name}/{hub.CONFIG}")
     name = repo.id.rsplit("/", 1)[1]
     built = None if found.built is None else replace(found.built, name=name)

@@ -67,12 +67,37 @@ def config(repo: Repository) -> Config:
         try:
             _download(repo, ADAPTER)
         except _Absent:
-            hint = "name a repository of a transformers model"
-            raise InputError(f"{repo.name} has no {CONFIG}", hint, "file") from None
+            raise _without_config(repo) from None
         problem = f"{repo.name}: this is a LoRA adapter, without an architecture of its own"
         raise InputError(problem, "name its base model", "unsupported") from None
     commit = os.path.basename(os.path.dirname(path))  # the cache's folder of a snapshot
     return Config(path, repo if re.fullmatch("[0-9a-f]{40}", commit) is None else Repository(repo.id, commit))
+
+
+class WithoutConfig(InputError):
+    """A repository has no config.json; its GGUF files, of those in parts the first."""
+
+    def __init__(self, repo: Repository, files: list[str]) -> None:
+        named = ", ".join(f"{repo.name}/{printable(name)}" for name in files[:3])
+        more = f" or one of {len(files) - 3} others" if len(files) > 3 else ""
+        hint = f"name a file: {named}{more}" if files else "name a repository of a transformers model"
+        super().__init__(f"{repo.name} has no {CONFIG}", hint, "file")
+        self.repository = repo
+        self.files = files
+
+    @property
+    def only(self) -> GgufFile | None:
+        return GgufFile(self.repository, self.files[0]) if len(self.files) == 1 else None
+
+
+def _without_config(repo: Repository) -> WithoutConfig:
+    with _plainly(repo):
+        from huggingface_hub import HfApi, constants
+
+        names = HfApi(endpoint=constants.ENDPOINT).list_repo_files(repo.id, revision=repo.revision)
+    files = sorted(name for name in names if name.endswith(".gguf"))
+    parts = [(name, reader.SPLIT.fullmatch(name.rpartition("/")[2])) for name in files]
+    return WithoutConfig(repo, [name for name, part in parts if part is None or int(part[2]) == 1])
 
 
 def tensors(found: Config) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,6 +64,10 @@ class Hub:
         if request.path.startswith("/cdn/"):
             self.file(request, self.folder / request.path.removeprefix("/cdn/"))
             return
+        listed = re.fullmatch(r"/api/models/([^/]+)/([^/]+)/tree/[^/]+\?.*", request.path)
+        if listed is not None:
+            self.tree(request, self.folder / listed[1] / listed[2])
+            return
         match = re.fullmatch(r"/([^/]+)/([^/]+)/resolve/([^/]+)/(.+)", request.path)
         if match is None:
             self.error(request, 404, "")
@@ -82,6 +87,20 @@ class Hub:
             self.redirect(request, f"/cdn/{org}/{name}/{file}", path.stat().st_size)
         else:
             self.file(request, path)
+
+    def tree(self, request: BaseHTTPRequestHandler, folder: Path) -> None:
+        """The list of a repository's files."""
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        rows = [
+            {"type": "file", "path": str(path.relative_to(folder)), "size": path.stat().st_size, "oid": COMMIT}
+            for path in files
+        ]
+        body = json.dumps(rows).encode()
+        request.send_response(200)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
 
     def error(self, request: BaseHTTPRequestHandler, status: int, code: str) -> None:
         request.send_response(status)

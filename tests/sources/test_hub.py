@@ -142,6 +142,21 @@ def test_a_gguf_file_on_the_hub(hub: Hub, models: Path, tmp_path: Path) -> None:
     assert "org/small has no file b.gguf" in found.err
 
 
+def test_a_repository_of_gguf_files_alone(hub: Hub, models: Path, tmp_path: Path) -> None:
+    """One model is read; of several one must be named."""
+    folder = models / "org" / "quantised"
+    folder.mkdir()
+    parts(folder)
+    found = command(tmp_path, hub.endpoint, "params", "org/quantised", "--get", "total")
+    assert (found.status, found.out) == (0, "8030261248\n")
+    written(folder / "b.gguf", "llama", LLAMA_3_8B, llama_3_8b())
+    found = command(tmp_path, hub.endpoint, "params", "org/quantised")
+    assert (found.status, found.out) == (2, "")
+    assert (
+        "org/quantised has no config.json; name a file: org/quantised/b.gguf, org/quantised/llama-00001-of" in found.err
+    )
+
+
 def test_gated_repositories_want_a_token(hub: Hub, tmp_path: Path) -> None:
     found = command(tmp_path, hub.endpoint, "params", "org/gated")
     assert (found.status, found.out) == (2, "")
