@@ -57,6 +57,7 @@ class Source(Struct, frozen=True):
     tensors: str | None = None
     whole: bool = False
     built: Architecture | None = None
+    unsaid: bool = False  # in which form its weights are published
 
     def model(self, architecture: Architecture, written: dict[str, Any], whole: bool | None = None) -> Model:
         """What was found, built; of a document that was edited, what is written is that and no default."""
@@ -226,7 +227,9 @@ def _from_folder(path: str) -> Source:
     files = _files(path)
     if "config.json" in files:
         found = _from_text_file(os.path.join(path, "config.json"))
-        return replace(found, tensors=path) if any(name in files for name in WHOLE) else found
+        if not any(name in files for name in WHOLE):
+            return found
+        return _as_stored(replace(found, tensors=path), path)
     if "adapter_config.json" in files:
         adapter = os.path.join(path, "adapter_config.json")
         _from_text_file(adapter)  # says whose adapter it is
@@ -234,6 +237,22 @@ def _from_folder(path: str) -> Source:
     if is_checkpoint(path):
         return _from_checkpoint(path)
     raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
+
+
+def _as_stored(found: Source, folder: str) -> Source:
+    """With the type that a checkpoint's header gives the weights, where the config beside it says none."""
+    if not found.unsaid or found.built is None:
+        return found
+    from gptcalc.sources.checkpoint import usual_type
+
+    form = usual_type(folder)
+    if form is None:
+        return found
+    own = {"weights": form}
+    built = replace(found.built, storage=replace(found.built.storage, **own))
+    written = {**found.written, "storage": {**found.written.get("storage", {}), **own}}
+    note = f"weights are {form}, as the checkpoint's header says; the config says nothing of it"
+    return replace(found, built=built, written=written, notes=(*found.notes, note))
 
 
 def _from_text_file(path: str) -> Source:
@@ -323,7 +342,7 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
     built = replace(built, name=name, storage=replace(built.storage, **own))
     whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}
     notes = (*reading.notes, *([form.note] if form.note else []))
-    return Source({"name": name, **whole}, origin, notes, reading.model_type, None, True, built)
+    return Source({"name": name, **whole}, origin, notes, reading.model_type, None, True, built, not form.said)
 
 
 def _short(document: dict[str, Any], whole: bool) -> dict[str, Any]:

@@ -44,6 +44,27 @@ def header(path: str | Path, steps: Steps = iter) -> Header:
     return safetensors.single(path)
 
 
+#: element types of safetensors whose matrices mean themselves, other than the bf16 that is assumed, as --dtype calls them
+FORMS = {"F32": "fp32", "F16": "fp16"}
+
+
+def usual_type(folder: str | Path) -> str | None:
+    """The type of most weights in a folder's safetensors, by the header of its first file; None: packed, or no such
+    file. What is wrong with the file is said where its tensors are counted."""
+    try:
+        file = found_at(folder)
+        if file.name.endswith(".safetensors.index.json"):
+            file = file.parent / min(safetensors.weight_map_of(file, ".safetensors").values())
+        if file.suffix != ".safetensors":
+            return None
+        elements: dict[str, int] = {}
+        for tensor in safetensors.single(file).tensors:
+            elements[tensor.dtype] = elements.get(tensor.dtype, 0) + tensor.elements
+    except (InputError, OSError, ValueError):
+        return None
+    return FORMS.get(max(elements, key=elements.__getitem__)) if elements else None
+
+
 def found_at(path: str | Path) -> Path:
     """The file to begin with: the path itself, or what stands for a folder's whole checkpoint."""
     path = Path(path)

@@ -99,7 +99,9 @@ def inside_by_default(config: Any, key: str) -> dict[str, Any]:
             print(f"{config.model_type} can't be made with {key} {case}: {type(error).__name__}: {str(error)[:100]}")
             continue
         own = {n: v for n, v in made.items() if isinstance(v, (int, float, str)) and usual.get(n) != v}
-        if own and spec.init_kwargs:
+        if spec.init_kwargs and not all(made.get(n, v) == v for n, v in spec.init_kwargs.items()):
+            own = {}  # which stand for a missing part alone
+        elif own and spec.init_kwargs:
             declared = defaults(config_of(spec.model_type))
             own = {n: v for n, v in spec.init_kwargs.items() if n not in declared or declared[n] != v}
         own = {n: v for n, v in own.items() if n not in (*COMMON, "model_type", "_name_or_path")}

@@ -316,3 +316,35 @@ def test_a_class_that_assumes_no_tie_does_not_take_the_text_models() -> None:
     silent = read({"model_type": "qwen3_vl", "text_config": text}).architecture
     said = read({"model_type": "qwen3_vl", "text_config": text, "tie_word_embeddings": True}).architecture
     assert params(silent).total - params(said).total == 97 * 64
+
+
+def test_no_layer_of_a_size_of_its_own() -> None:
+    """Gemma4TextConfig as it saves itself where full layers have the others' width; 189,100 counted on the class."""
+    config = {
+        "model_type": "gemma4_text", "vocab_size": 97, "vocab_size_per_layer_input": 97, "hidden_size": 64,
+        "hidden_size_per_layer_input": 8, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_kv_shared_layers": 0, "head_dim": 32, "per_layer_config": {},
+        "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 6,
+    }  # fmt: skip
+    assert params(arch(config)).total == 189_100
+
+
+def test_biases_of_hyv3s_shared_experts() -> None:
+    """Three layers of experts of 24 + 24 + 64 biases more, as HYV3ForCausalLM counts."""
+    config = {
+        "model_type": "hy_v3", **SMALL, "moe_intermediate_size": 24, "num_experts": 6, "num_experts_per_tok": 2,
+        "num_shared_experts": 1,
+    }  # fmt: skip
+    dense = 96 + 96 + 64
+    without = params(arch(config)).total
+    assert params(arch({**config, "mlp_bias": True})).total == without + dense + 3 * (24 + 24 + 64)
+
+
+def test_a_part_that_leaves_sizes_out() -> None:
+    """Voxtral fills its text config with sizes of its own, PaliGemma does not: 4 layers of Gemma's 24,576."""
+    text = {"model_type": "gemma", **SMALL}
+    text.pop("intermediate_size")
+    assert read({"model_type": "paligemma", "text_config": text}).document["d_ff"] == 24576
+    llama = {key: value for key, value in SMALL.items() if key not in ("head_dim", "vocab_size")}
+    found = read({"model_type": "voxtral", "text_config": {"model_type": "llama", **llama}}).document
+    assert (found["d_head"], found["v"]) == (128, 131072)

@@ -16,9 +16,14 @@ from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources.checkpoint import Checkpoint, header, tensors
 from gptcalc.sources.huggingface import tensor_names
+from tests.conftest import Command
 from tests.golden_models import FOLDER, golden
+from tests.sources.checkpoints import sparse
 
 Header = dict[str, Any]
+
+
+BF16 = {"torch_dtype": "bfloat16"}
 
 
 def write(path: Path, entries: Header, data: bytes = b"", length: int | None = None) -> Path:
@@ -319,3 +324,20 @@ def test_arrays_are_those_that_the_safetensors_library_reads(name: str) -> None:
     assert checkpoint.header.total >= params(architecture).total
     for tensor in checkpoint.header.tensors:
         assert np.array_equal(checkpoint.array(tensor), theirs[tensor.name])
+
+
+@pytest.mark.parametrize(("stored", "said", "form"), [("F32", {}, "fp32"), ("F16", {}, "fp16"), ("F32", BF16, "bf16")])
+def test_a_header_says_the_weights_type_where_the_config_does_not(
+    tmp_path: Path, gptcalc: Command, stored: str, said: dict[str, str], form: str
+) -> None:
+    """4, 2 and 2 bytes for each of 2 · 100 · 64 numbers of tables and 2 layers; a norm's few are the same."""
+    config = {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 100, "hidden_size": 64,
+        "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 128,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps({**config, **said}))
+    sparse(tmp_path / "model.safetensors", {"model.embed_tokens.weight": (stored, (100, 64))})
+    total = 2 * 100 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 64
+    found = gptcalc("memory", tmp_path, "--json")
+    assert found.json["per_device"]["weights"] == total * {"fp32": 4, "fp16": 2, "bf16": 2}[form]
+    assert (f"weights are {form}, as the checkpoint's header says" in found.err) == (not said)

@@ -91,7 +91,7 @@ def of_full_layers(name: str, flat: str) -> Hole:
         layers = (fields.mapping("per_layer_config") or {}).values()
         given = [layer[name] for layer in layers if isinstance(layer, Mapping) and name in layer]
         if not given:
-            return own
+            return fields.size(name) if "per_layer_config" in fields.values else own
         if any(value != given[0] for value in given) or (fields.present(flat) and own != given[0]):
             raise fields.unsupported("per_layer_config", f"layers with different {name} are not understood")
         return Fields({name: given[0]}, {}, fields.model_type, f"{fields.within}per_layer_config.").size(name)

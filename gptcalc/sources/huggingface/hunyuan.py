@@ -103,6 +103,7 @@ HY_V3 = ROUTED.but(
             "n_experts": size("num_experts", "num_local_experts"),
             "n_shared": Hole(lambda fields: fields.size("num_shared_experts", least=0) or 1),
             "d_shared": Hole(dense_for_none),
+            "bias": when("mlp_bias", ["shared"]),
             "normalize": None,
             "route_scale": number("router_scaling_factor"),
             "router": "sigmoid",

@@ -13,11 +13,13 @@ WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|
 
 
 class Stored(NamedTuple):
-    """A format's name, None where none of ours is meant; whether matrices stay wide that it would pack."""
+    """A format's name, None where none of ours is meant; whether matrices stay wide that it would pack; whether the
+    config says any form at all."""
 
     weights: str | None
     mixed: bool = False
     note: str | None = None
+    said: bool = True
 
 
 def stored(config: Mapping[str, Any]) -> Stored:
@@ -32,7 +34,7 @@ def stored(config: Mapping[str, Any]) -> Stored:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
                 return Stored(PLAIN[word.removeprefix("torch.")])
-    return Stored(None)
+    return Stored(None, said=False)
 
 
 def _quantized(config: Mapping[str, Any]) -> Stored:
