@@ -44,7 +44,7 @@ def header(path: str | Path, steps: Steps = iter) -> Header:
     return safetensors.single(path)
 
 
-#: element types of safetensors whose matrices mean themselves, other than the bf16 that is assumed, as --dtype calls them
+#: element types of safetensors, other than the bf16 that is assumed anyway, as --dtype calls them
 FORMS = {"F32": "fp32", "F16": "fp16"}
 
 
