@@ -150,3 +150,11 @@ def test_never_more_than_was_measured_and_within_15_percent_below(
     assert 0.85 * measured <= found <= 1.002 * measured
     batch = int(gptcalc("fit", model, *how, "--get", "max_batch")[1])
     assert int(0.85 * measured) <= batch <= measured
+
+
+def test_padded_weights_are_no_exact_count(gptcalc: Command) -> None:
+    asked = ("memory", "gpt-oss-20b", "--context", "1024", "--json")
+    for engine, exact in (("ideal", True), ("vllm", False)):
+        found = json.loads(gptcalc(*asked, "--engine", engine)[1])
+        assert any(line.startswith("weights: ") for line in found["exact"]) == exact
+        assert any(line.startswith("weights: kernels pad") for line in found["estimated"]) != exact

@@ -364,7 +364,7 @@ class Inference:
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache = f"kv: {by}, in {self.how.kv_dtype}"
-        if self.is_mixed or self.is_mean:
+        if self.is_mixed or self.is_mean or self.is_padded:
             return (cache,)
         return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
 
@@ -372,6 +372,11 @@ class Inference:
     def is_mixed(self) -> bool:
         """Whether the published files keep matrices wide that the format would pack."""
         return self.how.dtype is None and self.architecture.storage.mixed
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether kernels of vLLM pad matrices of this format, more or less by card and version."""
+        return self.generation is not None and self.dtype in GENERATIONS[0].tiles
 
     @property
     def is_mean(self) -> bool:
@@ -382,6 +387,9 @@ class Inference:
         found = []
         if self.is_mixed:
             found.append(f"weights: all matrices in {self.dtype}, though the files keep some of them wide")
+        if self.is_padded:
+            counted = "to tiles, as 0.11 loads them to 0.5 %" if self.weights.tiles else "on some cards, not counted"
+            found.append(f"weights: kernels pad matrices in {self.dtype} {counted}")
         if self.is_mean:
             found.append(f"weights: {self.dtype}'s bits a weight are a mean; scales and small tensors come on top")
         return (*found, *self._estimated(number, batch, context))
