@@ -210,7 +210,7 @@ def real_run(small: Architecture, noisy: int | None = None) -> Iterator[Check]:
     if not small.sees_all and small.block is None and not _length_dependent(small):
         yield _close("a later token changes no earlier logit", logits[:-1], earlier[: len(logits) - 1])
     if small.sees_all:
-        moved = bool(np.abs(result.hidden[-1][0, 0] - other.prefill(changed).hidden[-1][0, 0]).max() > 0)
+        moved = bool(np.abs(result.hidden[-1][0, :-1] - other.prefill(changed).hidden[-1][0, :-1]).max() > 0)
         yield Check("a later token changes earlier states", True, moved, moved, "small copy")
     shifted = np.exp(logits - logits.max(-1, keepdims=True))
     sums = (shifted / shifted.sum(-1, keepdims=True)).sum(-1)

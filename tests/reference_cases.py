@@ -214,12 +214,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                     "decay": {"over": "channel", "form": "bounded", "floor": -2.0}, "activation": "none"},
     },
     "linear": {
-        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4, "norm_at": "stream",
-        "layers": "linear+mlp lightning+mlp attn+mlp gla+mlp",
+        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 5, "norm_at": "stream",
+        "layers": "linear+mlp lightning+mlp attn+mlp gla+mlp shared+mlp",
         "linear": {"n_heads": 3, "d_k": 5, "d_v": 7, "stream_scale": 1.3, "qk_norm": "none"},
         "lightning": {"like": "linear", "decay": {"form": "fixed"}, "scale": 1.0, "gate": "sigmoid",
                       "out_norm": {"over": "full"}, "residual_scale": 0.7},
         "gla": {"like": "linear", "decay": {"over": "channel", "form": "sigmoid", "divisor": 3.0}, "gate": "silu"},
+        "shared": {"like": "lightning", "n_heads": 6, "n_k_heads": 2, "d_k": 4, "scale": None},
     },
     "state spaces": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 6,

@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.strategies_recurrent import CHANNEL_MIXING, SECTIONS
+
 Document = dict[str, Any]
 
 UNGATED = ["relu", "relu2", "gelu", "gelu_tanh", "silu", "xielu"]
@@ -280,9 +282,14 @@ def mixtures(draw: st.DrawFn) -> Document:
     return section
 
 
+def every_document() -> st.SearchStrategy[Document]:
+    """A valid document with any kind of sublayer, of a decoder, an encoder or both."""
+    return st.one_of(documents(), documents(recurrent=True), encoders())
+
+
 @st.composite
-def documents(draw: st.DrawFn) -> Document:
-    """A valid document."""
+def documents(draw: st.DrawFn, recurrent: bool = False) -> Document:
+    """A valid document of a decoder; `recurrent`: with any kind of mixer, not only those that attend."""
     position = draw(st.sampled_from(["rope", "rope", "rope", "learned", "alibi", "sinusoidal", "none"]))
     document: Document = {
         "name": "drawn",
@@ -313,16 +320,21 @@ def documents(draw: st.DrawFn) -> Document:
         embedding["rows"] = document["c"] + embedding.get("offset", 0)
     document["embedding"] = embedding
     maybe(draw, document, "per_layer_embedding", st.just({"v": document["v"], "d": 3}), odds=6)
-    return draw(with_layers(document, position))
+    return draw(with_layers(document, position, recurrent))
 
 
 @st.composite
-def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
+def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: bool) -> Document:
     """Sections, and an expression that uses them all."""
     sections: Document = {}
     mixers, layers = [], []
     for k in range(draw(st.integers(1, 2))):
-        kind = draw(st.sampled_from(["attn", "attn", "mla", "csa"]))
+        kind = draw(st.sampled_from(["attn", "attn", "mla", "csa", *(SECTIONS if recurrent else ())]))
+        if kind in SECTIONS:
+            if kind not in sections:
+                sections[kind] = draw(SECTIONS[kind]())
+                mixers.append(kind)
+            continue
         name = kind if kind not in sections else f"{kind}{k}"
         body = draw({"attn": attentions, "mla": latents, "csa": compressed}[kind](position))
         sections[name] = body if name == kind else {"like": kind, **_fresh(sections[kind], body)}
@@ -336,9 +348,10 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
             "kv_conv_scaled": False,
             "kv_conv_token_taps": False,
         }
-    kinds = draw(st.lists(st.sampled_from(["mlp", "moe"]), min_size=1, max_size=2, unique=True))
+    forward = {"mlp": mlps(), "moe": mixtures(), **({"channelmix": CHANNEL_MIXING} if recurrent else {})}
+    kinds = draw(st.lists(st.sampled_from(list(forward)), min_size=1, max_size=2, unique=True))
     for kind in kinds:
-        sections[kind] = draw(mlps()) if kind == "mlp" else draw(mixtures())
+        sections[kind] = draw(forward[kind])
     gated = document["norm_at"] != "post" and draw(st.integers(1, 6)) == 1
     for name in (*mixers, *kinds):
         if document["norm_at"] != "pre":
@@ -387,9 +400,62 @@ def with_layers(draw: st.DrawFn, document: Document, position: str) -> Document:
         document["n_layers"] = length
     if "averaged_residuals" not in document and not hyper and not mixing:
         maybe(draw, document, "altup", streams("per_layer_embedding" in document), odds=6)
-    if "reuse" not in sections and "altup" not in document and not mixing:
+    if "deltamix" in mixers and draw(st.booleans()):
+        sections["mixed"] = {"like": "deltamix", "value_rank": draw(st.integers(2, 4))}
+        document["layers"], document["n_layers"] = f"{pattern} {length}*mixed", 2 * length
+    if "reuse" not in sections and "altup" not in document and not mixing and "mixed" not in sections:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
     return {**document, **sections}
+
+
+@st.composite
+def encoders(draw: st.DrawFn) -> Document:
+    """A valid document whose tokens see all others, alone or in front of a decoder."""
+    position = draw(st.sampled_from(["rope", "learned", "none"]))
+    document: Document = {
+        "name": "drawn", "d": draw(st.sampled_from([8, 12])), "v": draw(st.sampled_from([17, 23])), "c": 24,
+        "n_heads": 2, "n_layers": draw(st.integers(1, 2)), "d_ff": draw(st.sampled_from([5, 9])),
+        "mlp": draw(st.sampled_from(["relu", "gelu", "geglu", "swiglu"])), "position": position,
+        "norm": draw(st.sampled_from(["rmsnorm", "layernorm"])),
+        "norm_at": draw(st.sampled_from(["pre", "post", "output", "sandwich"])), "tying": draw(st.booleans()),
+        "bias": draw(st.sampled_from(["none", "all", ["qkv", "mlp"]])),
+    }  # fmt: skip
+    maybe(draw, document, "final_norm", st.just(False))
+    embedding: Document = {}
+    maybe(draw, embedding, "norm", st.just(True))
+    maybe(draw, embedding, "types", st.just(2))
+    document["embedding"] = embedding
+    attn: Document = {}
+    if draw(st.booleans()):
+        return draw(beside_a_decoder(document, attn))
+    document["causal"] = False
+    maybe(draw, attn, "window", st.integers(2, 4))
+    if position == "none" and draw(st.booleans()):
+        attn = {"disentangled": {"span": draw(st.integers(3, 5)), "own": draw(st.booleans())}}
+    pooler: Document = {"token": draw(st.sampled_from(["first", "last", "each"])), "labels": draw(st.integers(0, 3))}
+    if pooler["labels"] == 0:
+        pooler |= {"token": "first", "dense": {"function": "tanh"}}
+    maybe(draw, document, "head", st.sampled_from([
+        {"dense": {"function": "gelu"}}, {"vocabulary": False}, {"vocabulary": False, "pooler": pooler},
+    ]), odds=2)  # fmt: skip
+    if not document.get("head", {}).get("vocabulary", True):
+        document["tying"] = False
+        document["bias"] = "none" if document["bias"] == "all" else document["bias"]
+    return {**document, "attn": attn}
+
+
+@st.composite
+def beside_a_decoder(draw: st.DrawFn, document: Document, attn: Document) -> Document:
+    """An encoder's tokens read by a decoder."""
+    if document["position"] == "none" and draw(st.booleans()):
+        attn["buckets"] = {"n": 4, "max_distance": 6, "shared": draw(st.booleans())}
+    encoder: Document = {"n_layers": draw(st.integers(1, 2)), "tokens": draw(st.sampled_from(["shared", "own"]))}
+    if encoder["tokens"] == "own":
+        maybe(draw, encoder, "d", st.just(10))
+    document["embedding"].pop("types", None)
+    cross: Document = {}
+    maybe(draw, cross, "scale", st.just(0.7))
+    return {**document, "layers": "n*attn+cross+mlp", "attn": attn, "cross": cross, "encoder": encoder}
 
 
 @st.composite

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from gptcalc.document import build
 from gptcalc.validate import full_size, real_run
-from tests.strategies import documents
+from tests.strategies import every_document
 
 
 def agrees(document: dict[str, Any], noisy: int | None = None) -> None:
@@ -21,14 +21,14 @@ def agrees(document: dict[str, Any], noisy: int | None = None) -> None:
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@given(documents())
+@given(every_document())
 @settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
 def test_analysis_equals_witness(document: dict[str, Any]) -> None:
     agrees(document, noisy=4)  # of each model a few weights: 300 models have every kind of weight many times
 
 
 @pytest.mark.heavy
-@given(documents())
+@given(every_document())
 @settings(max_examples=20_000, deadline=None, suppress_health_check=SLOW)
 def test_analysis_equals_witness_at_length(document: dict[str, Any]) -> None:
     agrees(document, noisy=0)  # which takes most of the time, and is in the run above

@@ -82,7 +82,7 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
     if a.qk_norm == "l2" and name != "v":
         lines.pointwise(f"{here} = {here}/√(Σ_ȧ {name}[t,{where}]² + {number(EPS)})", saved=2)
     if name == "q" and a.scale != 1.0:
-        scale = f"{here}/√d_k" if a.scale is None else f"{signed(a.scale)}·{here}"
+        scale = f"{here}/√{lines.scope['ȧ'].symbol}" if a.scale is None else f"{signed(a.scale)}·{here}"
         lines.pointwise(f"{here} = {scale}")
 
 

@@ -380,12 +380,12 @@ class _Parts:
         kept = ("x", "n") if given else ("x",)
         before, behind = self.model.lines("", "norm"), self.model.lines("", "norm")
         for name in kept:
-            before.pointwise(f"{name}_P[t,i] = {name}[t,i]")
+            before.pointwise(f"{name}_V[t,i] = {name}[t,i]")
         self.out.extend(before.lines)
         self.parts(block, given)
-        behind.pointwise(f"{share}[t,i] = x[t,i] − x_P[t,i]")
+        behind.pointwise(f"{share}[t,i] = x[t,i] − x_V[t,i]")
         for name in kept:
-            behind.pointwise(f"{name}[t,i] = {name}_P[t,i]")
+            behind.pointwise(f"{name}[t,i] = {name}_V[t,i]")
         self.out.extend(behind.lines)
 
     def sublayer(self, mixer: Mixer, target: str, given: bool, part: Part | None = None) -> None:

@@ -76,7 +76,7 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM) -> None:
     """n[t,i] → y[t,i]."""
     for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("z", "ẇ", "gate")):
         lines.sum(f"{name}[t,ġ,{letter}] = Σ_i n[t,i]·W_{name}[i,ġ,{letter}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
-    lines.pointwise("q[t,ġ,ȧ] = q[t,ġ,ȧ]/√d_k")
+    lines.pointwise(f"q[t,ġ,ȧ] = q[t,ġ,ȧ]/√{lines.scope['ȧ'].symbol}")
     for name, key in (("ι", "input_gate"), ("F", "forget_gate")):
         marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
         lines.sum(f"{name}[t,ġ] = Σ_i n[t,i]·W_{name}[i,ġ] + b_{name}[ġ]", saved=2, **marks)  # type: ignore[arg-type]

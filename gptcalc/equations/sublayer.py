@@ -101,13 +101,13 @@ def leave(
         norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
 
 
-#: N counts the summands of the stream where all of them weigh the same
-FIRST_SUM, NEXT_SUM = "N[] = 1", "N[] = N[] + 1"
+#: N_x counts the summands of the stream where all of them weigh the same
+FIRST_SUM, NEXT_SUM = "N_x[] = 1", "N_x[] = N_x[] + 1"
 
 
 def summed(y: str, averaged: bool) -> str:
     """The stream with one more summand."""
-    return f"x[t,i] = √(1 − 1/N[])·x[t,i] + √(1/N[])·{y}" if averaged else f"x[t,i] = x[t,i] + {y}"
+    return f"x[t,i] = √(1 − 1/N_x[])·x[t,i] + √(1/N_x[])·{y}" if averaged else f"x[t,i] = x[t,i] + {y}"
 
 
 def drop(lines: Lines, what: str) -> None:

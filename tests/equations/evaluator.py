@@ -258,7 +258,10 @@ class Run:
             self.axes[name] = axes
             shape = [self.length if index.role == "new" else self.extent(index) for index in axes]
             room = [(0, long - short) for long, short in zip(shape, array.shape, strict=True)]
-            self.values[name] = np.pad(array.astype(float), room, constant_values=np.nan)
+            known, now = np.pad(array.astype(float), room, constant_values=np.nan), self.values.get(name)
+            if now is not None and now.shape == known.shape and any(index.role == "new" for index in axes):
+                known = np.where(np.isnan(known), now, known)  # what units in parallel all read is made already
+            self.values[name] = known
 
     def keep(self, line: Line, array: Array) -> Array:
         """What a store line keeps. What was kept of a token or an entry stays as it was; what has one size whatever the
@@ -537,7 +540,10 @@ class Run:
         (letter,) = node.over
         if node.function == "listed":
             token = self.value(node.arguments[1])
-            return Set(("t",), self.listed(f"{self.prefix}{self.line.part}.", token.over(("t",)), k, self.size(letter)))
+            return Set(
+                ("t",),
+                self.listed(f"{self.prefix}{self.line.part}.", token.over(("t",)).astype(int), k, self.size(letter)),
+            )
         assert node.function == "top"
         value = self.existing(node, 1)
         rest = tuple(other for other in value.letters if other != letter)

@@ -22,7 +22,7 @@ from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.equations.evaluator import Product, Run
 from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
-from tests.strategies import documents
+from tests.strategies import every_document
 
 Array = np.ndarray[Any, Any]
 TOKENS = 11
@@ -267,7 +267,7 @@ def test_every_preset(share: int) -> None:
 
 
 @pytest.mark.heavy
-@given(documents())
+@given(every_document())
 @settings(max_examples=60, deadline=None)
 def test_any_document(document: dict[str, Any]) -> None:
     held(build(document))

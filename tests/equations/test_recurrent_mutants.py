@@ -174,7 +174,7 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("vectors of any length", "linear", 'a.qk_norm == "l2" and', "False and", "delta"),
     ("queries not scaled", "linear", 'if name == "q" and a.scale != 1.0', "if False", "delta"),
     ("a decay of no bound", "linear", "signed(decay.floor)", "signed(-1.0)", "delta"),
-    ("slopes from the first power", "linear", "({states} + 1)", "{states}", "linear"),
+    ("slopes from the first power", "linear", "({head} + 1)", "{head}", "linear"),
     ("one decay for all layers", "linear", "layer/(n_layers", "0/(n_layers", "linear"),
     ("σ for SiLU", "linear", 'function = "silu" if', 'function = "silu" if not', "delta"),
     ("steps of any size", "mamba", 'f"min({step}, {number(m.dt_max)})"', "step", "state spaces"),
