@@ -441,6 +441,11 @@ def encoders(draw: st.DrawFn) -> Document:
     if not document.get("head", {}).get("vocabulary", True):
         document["tying"] = False
         document["bias"] = "none" if document["bias"] == "all" else document["bias"]
+    if draw(st.booleans()):
+        document["norm_at"] = "post"
+        function = draw(st.sampled_from(["gelu", "tanh"]))
+        document["embconv"] = {"kernel": draw(st.sampled_from([1, 3])), "function": function}
+        document |= {"layers": "attn+mlp+embconv n*attn+mlp", "n_layers": document["n_layers"] + 1}
     return {**document, "attn": attn}
 
 
@@ -451,7 +456,7 @@ def beside_a_decoder(draw: st.DrawFn, document: Document, attn: Document) -> Doc
         attn["buckets"] = {"n": 4, "max_distance": 6, "shared": draw(st.booleans())}
     encoder: Document = {"n_layers": draw(st.integers(1, 2)), "tokens": draw(st.sampled_from(["shared", "own"]))}
     if encoder["tokens"] == "own":
-        maybe(draw, encoder, "d", st.just(10))
+        maybe(draw, encoder, "d", st.just(16))
     document["embedding"].pop("types", None)
     cross: Document = {}
     maybe(draw, cross, "scale", st.just(0.7))

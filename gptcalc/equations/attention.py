@@ -350,7 +350,7 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
     query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
     lines.sum(f"z[{here}] = Σ_a q[{query}]·{keys}[{_ix(s, kv, 'a')}]", pairs)
     if a.scores.disentangled is not None:
-        lines.pointwise(f"z[{here}] = z[{here}] + b_D[{here}]", pairs)
+        lines.pointwise(f"z[{here}] = z[{here}] + b_Z[{here}]", pairs)
     scale, width = a.scores.scale, a.d_head * a.scores.kinds
     z = f"z[{here}]/√{width}" if scale is None else f"z[{here}]" if scale == 1.0 else f"{number(scale)}·z[{here}]"
     if a.scores.softcap is not None:
@@ -366,7 +366,7 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
         lines.pointwise(f"b[{here}] = {{b_P[{_ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
     if a.scores.buckets is not None:
-        z = f"{z} + b_D[{_ix('t', s, q)}]"
+        z = f"{z} + b_Z[{_ix('t', s, q)}]"
     if a.dynamic_mask is not None:
         z = f"{z} + b_Δ[{_ix('s', kv)}]"
     if a.scores.token_sinks:

@@ -20,11 +20,11 @@ def scope(a: Attention, symbols: Symbols) -> dict[str, Index]:
 
 
 def bucket_bias(lines: Lines, a: Attention, buckets: Buckets, heads: str) -> None:
-    """b_D: what is added to the score of every query and key (arXiv:1910.10683, §2.1). `heads`: the query heads'
+    """b_Z: what is added to the score of every query and key (arXiv:1910.10683, §2.1). `heads`: the query heads'
     indices."""
     bucket = _bucket(buckets, not a.causal)
     pairs = Pairs(a.window, a.chunk, both=not a.causal)
-    lines.pointwise(f"b_D[t,s,{heads}] = B_D[δ,{heads}], δ = {bucket}", pairs, B_D="relative.buckets")
+    lines.pointwise(f"b_Z[t,s,{heads}] = B_D[δ,{heads}], δ = {bucket}", pairs, B_D="relative.buckets")
 
 
 def _bucket(buckets: Buckets, both: bool) -> str:
@@ -46,7 +46,7 @@ def table(lines: Lines, p: Disentangled) -> None:
 
 
 def disentangled(lines: Lines, a: Attention, p: Disentangled) -> None:
-    """b_D: scores of queries with keys of their distances, and of keys with queries (arXiv:2006.03654, §3.1)."""
+    """b_Z: scores of queries with keys of their distances, and of keys with queries (arXiv:2006.03654, §3.1)."""
     pairs = Pairs(a.window, a.chunk, both=not a.causal)
     met = []
     if p.c2p:
@@ -70,7 +70,7 @@ def disentangled(lines: Lines, a: Attention, p: Disentangled) -> None:
         keys = "K" if a.causal else "k"  # of all that is looked back on
         lines.sum(f"y_D[s,δ,h] = Σ_a {keys}[s,h,a]·Q_D[δ,h,a]")
         met.append("y_D[s,δ,h]")
-    lines.pointwise(f"b_D[t,s,h] = {' + '.join(met)}, δ = {_place(p)}", pairs)
+    lines.pointwise(f"b_Z[t,s,h] = {' + '.join(met)}, δ = {_place(p)}", pairs)
 
 
 def _place(p: Disentangled) -> str:
