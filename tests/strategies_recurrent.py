@@ -78,7 +78,8 @@ def mamba2(draw: st.DrawFn) -> Section:
 def delta_mixing(draw: st.DrawFn) -> Section:
     return {"n_heads": draw(st.integers(1, 3)), "d_k": draw(st.integers(2, 5)), "d_v": draw(st.integers(2, 5)),
             "decay_rank": draw(st.integers(2, 4)), "rate_rank": draw(st.integers(2, 4)),
-            "gate_rank": draw(st.integers(2, 4)), "out_norm": {**draw(HEAD_NORMS), "weight": True, "bias": True}}  # fmt: skip
+            "gate_rank": draw(st.integers(2, 4)),
+            "out_norm": {**draw(HEAD_NORMS), "weight": True, "bias": True}}  # fmt: skip
 
 
 @st.composite
