@@ -1,7 +1,8 @@
 """Text for people: aligned columns, with colour and bars on a terminal only.
 
-A terminal's width is kept by leaving out what repeats (bars, then short forms) and then by one field a line; text that
-goes elsewhere is never cut or folded.
+A terminal's width is kept by leaving out bars, then the exact form of what has a short one with its unit, by turning
+rows into columns where rows are things of their own, by folding long texts, by leaving out the last columns, which are
+named, and in the end by one field a line. Text that goes elsewhere is never cut or folded.
 """
 
 from __future__ import annotations
@@ -44,12 +45,76 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     title = [_styled(line, BOLD, colour) for line in _text(_safe(table.title), width).splitlines()]
     terminal = width is not None
     columns = cells(table, bars=terminal)
-    for role in ("bar", "short"):
-        if width is not None and _width(columns) > width:
-            columns = [column for column in columns if column.role != role]
-    if width is not None and _width(columns) > width:
-        return "\n".join([*title, *_records(columns, table.heading, width)])
-    return "\n".join([*title, *_lines(columns, table.heading, colour)])
+    if width is None or _width(columns) <= width:
+        return "\n".join([*title, *_lines(columns, table.heading, colour)])
+    short = _short(columns)
+    forms = [_without_bars(columns), short, *([_turned(short)] if table.turns else [])]
+    fitting = next((form for form in forms if _width(form) <= width), None)
+    for kept in range(len(short), max(len(short) // 2, 1), -1):
+        fitting = fitting or _folded(short[:kept], width)
+        if fitting is not None:
+            out = [column.title for column in short[kept:]]
+            note = [_styled(line, DIM, colour) for line in _text(_left_out(out), width).splitlines()] if out else []
+            return "\n".join([*title, *_lines(fitting, table.heading, colour), *note])
+    return "\n".join([*title, *_records(short, table.heading, width)])
+
+
+def _left_out(titles: Sequence[str]) -> str:
+    return f"no room for {', '.join(titles)}: a wider terminal has them, or --format csv"
+
+
+def _without_bars(columns: list[Cells]) -> list[Cells]:
+    return [column for column in columns if column.role != "bar"]
+
+
+def _short(columns: list[Cells]) -> list[Cells]:
+    """What has a short form has it alone, under its title."""
+    found: list[Cells] = []
+    for column in _without_bars(columns):
+        if column.role == "short":
+            column = Cells(found.pop().title, True, column.texts)
+        found.append(column)
+    return found
+
+
+def _turned(columns: list[Cells]) -> list[Cells]:
+    """Each row as a column, under the text of its first field."""
+    first, *rest = columns
+    turned = [Cells(first.title, False, [column.title for column in rest])]
+    turned += [Cells(name, True, [column.texts[row] for column in rest]) for row, name in enumerate(first.texts)]
+    return turned
+
+
+#: what a column of text is not made narrower than
+LEAST = 16
+
+
+def _folded(columns: list[Cells], width: int) -> list[Cells] | None:
+    """The widest texts on several lines, as far as that makes the table fit; None where it doesn't."""
+    from textwrap import wrap
+
+    widths = [_column_width(column) for column in columns]
+    texts = [n for n, column in enumerate(columns) if not column.right]
+    excess = _width(columns) - width
+    while excess > 0 and texts:
+        widest = max(texts, key=widths.__getitem__)
+        if widths[widest] <= LEAST:
+            return None
+        widths[widest] -= 1
+        excess -= 1
+    if excess > 0:
+        return None
+    rows: list[list[list[str]]] = [
+        [wrap(column.texts[row], own) if displayed(column.texts[row]) > own else [column.texts[row]]
+         for column, own in zip(columns, widths, strict=True)]
+        for row in range(len(columns[0].texts))
+    ]  # fmt: skip
+    found = [Cells(column.title, column.right, [], column.role) for column in columns]
+    for row in rows:
+        for line in range(max(map(len, row))):
+            for column, own in zip(found, row, strict=True):
+                column.texts.append(own[line] if line < len(own) else "")
+    return found
 
 
 def _width(columns: list[Cells]) -> int:

@@ -10,5 +10,5 @@ from gptcalc.report.table import Table, View
 
 
 def view(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> View:
-    table = Table(columns(keys), [[row[key] for key in keys] for row in rows])
+    table = Table(columns(keys), [[row[key] for key in keys] for row in rows], turns=True)
     return View([table] if rows else ["none"], table)

@@ -33,13 +33,17 @@ class Column(NamedTuple):
 
 
 class Table(Struct, frozen=True):
-    """Rows of raw values under columns. A `title` of "" is not shown; a share column holds parts of `whole`."""
+    """Rows of raw values under columns. A `title` of "" is not shown; a share column holds parts of `whole`.
+
+    `turns`: each row is a thing of its own, which may stand as a column where a terminal is narrow.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
     title: str = ""
     whole: int | Fraction = 0
     heading: bool = True  # whether the columns' titles are worth a line
+    turns: bool = False
 
 
 class View(Struct, frozen=True):
@@ -55,7 +59,7 @@ class Cells(NamedTuple):
     title: str
     right: bool
     texts: list[str]
-    role: Literal["plain", "short", "bar"] = "plain"
+    role: Literal["plain", "exact", "short", "bar"] = "plain"
 
 
 def cells(table: Table, bars: bool = False) -> list[Cells]:
@@ -64,7 +68,8 @@ def cells(table: Table, bars: bool = False) -> list[Cells]:
     for position, column in enumerate(table.columns):
         values = [row[position] for row in table.rows]
         texts = [text(value, column.kind, table.whole) for value in values]
-        found.append(Cells(column.title, column.kind != "text", texts))
+        role: Literal["plain", "exact"] = "exact" if column.kind in SHORT else "plain"
+        found.append(Cells(column.title, column.kind != "text", texts, role))
         if column.kind in SHORT:
             found.append(Cells("", True, ["" if v is None else SHORT[column.kind](v) for v in values], "short"))
         if column.kind == "share" and bars:

@@ -25,21 +25,55 @@ def test_plain() -> None:
     ]
 
 
-def test_a_terminal_gets_bars_then_loses_them_then_the_short_forms_then_the_columns() -> None:
+def test_a_narrow_terminal_loses_bars_then_exact_figures_then_the_last_columns() -> None:
     bars = plain.render([TABLE], 80).splitlines()
     assert bars[2] == "a|b    3,000,000  3.00 M  75.0%  ████████████████████████  2 × 3"
     assert bars[3] == "ζ̂      1,000,000  1.00 M  25.0%  ████████                  –"
     assert plain.render([TABLE], 50).splitlines() == plain.render([TABLE]).splitlines()
-    assert plain.render([TABLE], 36).splitlines()[2] == "a|b    3,000,000  75.0%  2 × 3"
+    assert plain.render([TABLE], 36).splitlines()[1:3] == [
+        "name  parameters  share  shape",
+        "a|b       3.00 M  75.0%  2 × 3",
+    ]
     assert plain.render([TABLE], 24).splitlines() == [
         "two",
+        "name  parameters  share",
+        "a|b       3.00 M  75.0%",
+        "ζ̂         1.00 M  25.0%",
+        "no room for shape: a",
+        "  wider terminal has",
+        "  them, or --format csv",
+    ]
+
+
+def test_what_is_too_narrow_for_a_table_has_one_field_a_line() -> None:
+    assert plain.render([TABLE], 20).splitlines() == [
+        "two",
         "a|b",
-        "  parameters 3,000,000",
+        "  parameters 3.00 M",
         "  share 75.0%",
         "  shape 2 × 3",
         "ζ̂",
-        "  parameters 1,000,000",
+        "  parameters 1.00 M",
         "  share 25.0%",
+    ]
+
+
+def test_things_stand_as_columns_where_their_fields_are_too_wide() -> None:
+    table = Table(COLUMNS, ROWS, whole=4_000_000, turns=True)
+    assert plain.render([table], 28).splitlines() == [
+        "name           a|b       ζ̂",
+        "parameters  3.00 M  1.00 M",
+        "share        75.0%   25.0%",
+        "shape        2 × 3       –",
+    ]
+
+
+def test_long_texts_fold_where_the_table_then_fits() -> None:
+    table = Table((Column("n", "n", "number"), Column("text", "text")), [(1, "one two three four five six seven")])
+    assert plain.render([table], 30).splitlines() == [
+        "n  text",
+        "1  one two three four five six",
+        "   seven",
     ]
 
 
