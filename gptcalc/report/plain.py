@@ -7,7 +7,7 @@ named, and in the end by one field a line. Text that goes elsewhere is never cut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
 from gptcalc.errors import printable
@@ -50,17 +50,23 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     short = _short(columns)
     forms = [_without_bars(columns), short, *([_turned(short)] if table.turns else [])]
     fitting = next((form for form in forms if _width(form) <= width), None)
-    for kept in range(len(short), max(len(short) // 2, 1), -1):
-        fitting = fitting or _folded(short[:kept], width)
+    for out in _droppable(short):
+        fitting = fitting or _folded([column for column in short if column not in out], width)
         if fitting is not None:
-            out = [column.title for column in short[kept:]]
             note = [_styled(line, DIM, colour) for line in _text(_left_out(out), width).splitlines()] if out else []
             return "\n".join([*title, *_lines(fitting, table.heading, colour), *note])
     return "\n".join([*title, *_records(short, table.heading, width)])
 
 
-def _left_out(titles: Sequence[str]) -> str:
-    return f"no room for {', '.join(titles)}: a wider terminal has them, or --format csv"
+def _droppable(columns: list[Cells]) -> Iterator[list[Cells]]:
+    """What may be left out, less of it first: the last columns, but no figure that has a unit, and at most half."""
+    others = [column for column in columns[1:] if column.role != "short"]
+    for kept in range(len(others), max(len(others) - len(columns) // 2, 0) - 1, -1):
+        yield others[kept:]
+
+
+def _left_out(columns: Sequence[Cells]) -> str:
+    return f"no room for {', '.join(column.title for column in columns)}: a wider terminal has them, or --format csv"
 
 
 def _without_bars(columns: list[Cells]) -> list[Cells]:
@@ -72,7 +78,7 @@ def _short(columns: list[Cells]) -> list[Cells]:
     found: list[Cells] = []
     for column in _without_bars(columns):
         if column.role == "short":
-            column = Cells(found.pop().title, True, column.texts)
+            column = Cells(found.pop().title, True, column.texts, "short")
         found.append(column)
     return found
 

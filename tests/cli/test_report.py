@@ -46,7 +46,7 @@ def test_a_narrow_terminal_loses_bars_then_exact_figures_then_the_last_columns()
 
 
 def test_what_is_too_narrow_for_a_table_has_one_field_a_line() -> None:
-    assert plain.render([TABLE], 20).splitlines() == [
+    assert plain.render([TABLE], 15).splitlines() == [
         "two",
         "a|b",
         "  parameters 3.00 M",
