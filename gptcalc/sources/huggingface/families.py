@@ -130,7 +130,7 @@ class _Readers(Mapping[str, Reader]):
         return len(_HOMES)
 
     def __contains__(self, model_type: object) -> bool:
-        return model_type in _HOMES
+        return isinstance(model_type, str) and model_type in _HOMES
 
 
 READERS: Mapping[str, Reader] = _Readers()
