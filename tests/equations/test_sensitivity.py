@@ -44,8 +44,8 @@ UNTRIED = {
     "Dropout": "of training alone: what it costs is in the activations that are kept",
 }
 
-#: wrong combinations that raise no InputError when they are made; each is refused where a document is read
-REFUSED_LATER = (AssertionError, KeyError, ValueError)
+#: wrong combinations that are not refused when they are made, but where a document is read or the lines are
+REFUSED_LATER = (InputError, AssertionError, KeyError, ValueError)
 
 TIMES = 2  # models in which each change is tried
 
