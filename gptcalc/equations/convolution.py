@@ -51,7 +51,7 @@ def convolve_by_token(
     made, own = f"τ_{name}[t,{at}]", f"W_C{name}"
     matrix: dict[str, Any] = {f"W_T{name}": f"{key}.taps"}
     lines.sum(f"{made} = Σ_{i} {source}·W_T{name}[{i},{at}]", saved=2, component="other", **matrix)
-    kernels: dict[str, Any] = {own: key}
+    kernels: dict[str, Any] = {own: f"{key}.own"}
     lines.pointwise(f"{taps} = {own}[{token},{rest}] + {made}", saved=2, component="other", **kernels)
     lines.pointwise(f"{near} = {name}[t − {token},{rest}]")
     lines.sum(f"{name}̂[t,{rest}] = Σ_{token} {near}·{taps}", component="other")

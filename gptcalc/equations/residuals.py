@@ -28,7 +28,7 @@ def mixture(lines: Lines, residuals: AttentionResiduals, key: str = "sums.", wan
     text = f"n_Z[t,χ,i] = {{Z[t,χ,i] if χ < {sums - 1}; x[t,i] otherwise}}"
     lines.pointwise(text, condition, saved=2)
     norm_line(lines, norm, "n_Z[t,χ,i]", "n_Z[t,χ,i]", "i", f"{key}norm", name="_Z", saved=2, condition=condition)
-    lines.sum(f"{product} = Σ_i n_Z[t,χ,i]·q_Z[{each}i]", condition, q_Z=Mark(f"{key}query"))
+    lines.sum(f"{product} = Σ_i n_Z[t,χ,i]·q_Z[i{each and ',ψ'}]", condition, q_Z=Mark(f"{key}query"))
     lines.pointwise(f"α_Z[{here}χ] = softmax_χ({product}/√{d.size})", condition, saved=2)
     lines.sum(f"x_Z[{here}i] = Σ_χ α_Z[{here}χ]·n_Z[t,χ,i]", condition, saved=2)
 

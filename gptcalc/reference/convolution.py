@@ -40,7 +40,7 @@ def convolved_by_token(
     near = near.reshape(batch, new, n_heads, channels // n_heads, kernel)
     made = step.linear(read, w.at(name), "taps", n_heads * kernel)
     made = made.reshape(batch, new, n_heads, 1, kernel)
-    own = w(name, kernel, channels).swapaxes(0, 1).reshape(n_heads, channels // n_heads, kernel)
+    own = w.at(name)("own", kernel, channels).swapaxes(0, 1).reshape(n_heads, channels // n_heads, kernel)
     y = step.dot(near[..., None, :], (made + own)[..., None], "values").reshape(batch, new, channels)
     both: Array = x + y
     return both * (1 / math.sqrt(c.terms)) if c.scaled else both

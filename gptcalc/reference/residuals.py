@@ -21,7 +21,7 @@ def mixture(residuals: AttentionResiduals, x: Array, w: Weights, step: Step, inp
     new, d = x.shape[1:]
     sums = np.concatenate([each[:, step.new - new :, None] for each in (*step.sums_aside, x)], axis=2)  # (B, T, k, d)
     sums = normed(sums, residuals.norm, w.at("norm"))
-    query = w("query", inputs, d).swapaxes(0, 1)  # (d, inputs)
+    query = w("query", d, inputs)
     share = softmax(step.dot(sums, query).swapaxes(-1, -2) * (1 / math.sqrt(d)))  # (B, T, inputs, k)
     mixed = step.dot(share, sums, "values")  # (B, T, inputs, d)
     return mixed if inputs > 1 else mixed[:, :, 0]

@@ -133,7 +133,7 @@ MATRICES = frozenset({
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
     "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
-    "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks",
+    "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
     "shift_a", "shift_b", "rate_a", "rate_b", "value_a", "value_b",
 })  # fmt: skip
 
