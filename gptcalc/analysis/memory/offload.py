@@ -144,22 +144,7 @@ def _layers(weights: Weights, start: int, stop: int, how: InferenceRun) -> Itera
 def _matches(patterns: list[re.Pattern[str]], share: Share, layer: int = 0) -> bool:
     if not patterns:
         return False
-    name = tensor_name(share, layer)
+    from gptcalc.sources.gguf.names import tensor_name
+
+    name = tensor_name(share.tensor.weight.plain, share.fused, layer)
     return any(pattern.search(name) for pattern in patterns)
-
-
-def tensor_name(share: Share, layer: int) -> str:
-    """What llama.cpp calls a tensor; what it has no name for by ours."""
-    from gptcalc.sources.gguf.names import NAMES, PREFIX
-    from gptcalc.sources.huggingface.tensors import Held, likeliest
-
-    stem, _, kind = share.tensor.weight.plain.rpartition(".")
-    stem, ending = (stem, f".{kind}") if kind in ("weight", "bias") else (share.tensor.weight.plain, ".weight")
-    entry = NAMES.get(stem)
-    if entry is None:
-        return f"{PREFIX}{stem}{ending}".format(l=layer)
-    places = [entry] if isinstance(entry, (str, Held)) else entry
-    fused = [place for place in places if isinstance(place, Held) and place.parts]
-    held = fused[0] if share.fused and fused else likeliest(entry)
-    ending = held.bias if ending == ".bias" else held.weight
-    return f"{held.module}{ending}".format(l=layer)

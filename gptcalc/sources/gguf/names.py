@@ -12,6 +12,7 @@ from gptcalc.sources.huggingface.tensors import (
     Parts,
     bare,
     in_layers,
+    likeliest,
 )
 
 PREFIX = "blk.{l}."
@@ -160,3 +161,17 @@ NAMES: Names = {
         },
     ),
 }
+
+
+def tensor_name(key: str, fused: bool, layer: int) -> str:
+    """What llama.cpp calls the weight of a key; what it has no name for by ours."""
+    stem, _, kind = key.rpartition(".")
+    stem, ending = (stem, f".{kind}") if kind in ("weight", "bias") else (key, ".weight")
+    entry = NAMES.get(stem)
+    if entry is None:
+        return f"{PREFIX}{stem}{ending}".format(l=layer)
+    places = [entry] if isinstance(entry, (str, Held)) else entry
+    whole = [place for place in places if isinstance(place, Held) and place.parts]
+    held = whole[0] if fused and whole else likeliest(entry)
+    ending = held.bias if ending == ".bias" else held.weight
+    return f"{held.module}{ending}".format(l=layer)
