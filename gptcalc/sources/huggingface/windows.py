@@ -1,4 +1,9 @@
-"""Fragments of layers with windows: which layers have one, and what differs there."""
+"""Fragments of layers with windows: which layers have one, and what differs there.
+
+What decides is the mask that a class makes. transformers 5.24's shared cache goes by sliding_window and layer_types of
+any config: where a class's masks don't read them it drops tokens that are attended to; where a class has a cache of its
+own (MiniMax) it keeps tokens that no mask lets through. Neither is followed here.
+"""
 
 from __future__ import annotations
 
