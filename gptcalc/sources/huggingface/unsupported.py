@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-_RECURRENT = """
-glm5_next_text hymba jet_nemotron plamo2
-"""
-
 _OTHERS = """
 big_bird bigbird_pegasus blenderbot-small canine clip convbert
 encoder-decoder esm flaubert fnet fsmt funnel ibert led longformer longt5 luke mobilebert mra
@@ -17,7 +13,6 @@ _OWN_ATTENTION = "text models that read images by cross-attention of their own a
 
 #: model_type -> why its configs are not read
 UNSUPPORTED: dict[str, str] = {
-    **dict.fromkeys(_RECURRENT.split(), "recurrent mixers are not supported yet"),
     **dict.fromkeys(_OTHERS.split(), "this encoder or encoder-decoder is not read yet"),
     "blip": "a text decoder with cross-attention to an image encoder is not read yet",
     "blt": "byte patches between smaller transformers are not supported yet",
@@ -30,14 +25,17 @@ UNSUPPORTED: dict[str, str] = {
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
-    "glm5_next": "recurrent mixers are not supported yet",
+    "glm5_next": "its hybrid of linear and latent attention is not read yet",
+    "glm5_next_text": "its hybrid of linear and latent attention is not read yet",
     "gsa": "memory in slots that a softmax reads is not supported yet",
     "hgrn": "decays with a learned lower bound for each layer are not supported yet",
     "hgrn2": "decays with a learned lower bound for each layer are not supported yet",
     "hrm_text": "loops over layers at two speeds are not supported yet",
+    "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
     "inkling2_loop": "looped layers are not supported yet",
     "inkling2_loop_text": "looped layers are not supported yet",
+    "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",
     "kosmos-2": "a text model with norms inside its sublayers is not read yet",
     "kosmos-2.5": "a text model with sinusoidal positions beside an image encoder is not read yet",
     "kyutai_speech_to_text": "parallel streams of audio codes are not supported yet",
@@ -48,14 +46,15 @@ UNSUPPORTED: dict[str, str] = {
     "phi3small": "attention to blocks at a stride (block-sparse) is not supported yet",
     "pi0": "a second model that writes actions beside the text model is not supported yet",
     "pix2struct": "this encoder or encoder-decoder is not read yet",
+    "plamo2": "Mamba whose heads make their steps of what was convolved is not supported yet",
     "pp_formulanet": "this encoder or encoder-decoder is not read yet",
     "qwen4_exp": "embeddings of n-grams are not supported yet",
     "qwen4_exp_text": "embeddings of n-grams are not supported yet",
+    "roformer": "a table of fixed sines that turn queries, kept as a parameter, is not supported yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
     "udop": "this encoder or encoder-decoder is not read yet",
     "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
     "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
-    "roformer": "a table of fixed sines that turn queries, kept as a parameter, is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
     "yuan": "convolutions in front of queries and keys (localized filtering) are not supported yet",
 }
