@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gptcalc.errors import printable
-from gptcalc.report.table import Table, cells
+from gptcalc.report.table import Table, cells, joined
 
 #: what makes a spreadsheet compute a cell
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -31,7 +31,7 @@ def _raw(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
-        return _harmless("x".join(map(str, value)))
+        return _harmless(printable(joined(value, "x"), 500))
     if isinstance(value, str):
         return _harmless(printable(value, 500))
     return "" if value is None else value

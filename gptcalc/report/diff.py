@@ -123,7 +123,7 @@ def _equations(a: Architecture, b: Architecture) -> dict[str, tuple[str, ...]]:
 
 
 def view(found: Diff) -> View:
-    """Three tables. CSV gets the figures."""
+    """Three tables. CSV gets all of them as one, with the two names in its first row."""
     names = (Column("a", found.a), Column("b", found.b))
     fields = Table((Column("field", "field"), *names), [(f.field, _shown(f.a), _shown(f.b)) for f in found.fields])
     title = f"batch {units.grouped(found.batch)}, context {units.grouped(found.context)}"
@@ -133,15 +133,22 @@ def view(found: Diff) -> View:
         [_row(figure) for figure in found.figures],
         title=title,
     )  # fmt: skip
-    raw = Table(
-        (Column("figure", ""), Column("a", found.a), Column("b", found.b), Column("ratio", "")),
-        [(f.figure, f.a, f.b, f.ratio) for f in found.figures],
-    )
     equations = Table(
         (Column("model", "only in"), Column("equation", "equation")),
         [(name, line) for side, name in (("a", found.a), ("b", found.b)) for line in found.equations[side]],
     )
-    return View([fields, figures, equations], raw)
+    return View([fields, figures, equations], Table(RAW, list(_raw(found))))
+
+
+RAW = (Column("kind", ""), Column("name", ""), Column("a", ""), Column("b", ""), Column("ratio", ""))
+
+
+def _raw(found: Diff) -> Iterator[tuple[str, str, Any, Any, float | None]]:
+    yield "model", "name", found.a, found.b, None
+    yield from (("field", f.field, f.a, f.b, None) for f in found.fields)
+    yield from (("figure", f.figure, f.a, f.b, f.ratio) for f in found.figures)
+    yield from (("equation", "", line, None, None) for line in found.equations["a"])
+    yield from (("equation", "", None, line, None) for line in found.equations["b"])
 
 
 def _row(found: Difference) -> tuple[str, str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gptcalc import units
 from gptcalc.analysis.memory.fit import Fit
 from gptcalc.analysis.memory.result import PARTS
-from gptcalc.report.memory import NAMES
+from gptcalc.report.memory import NAMES, grounds
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (
@@ -16,14 +16,14 @@ MOST = (Column("figure", ""), Column("most", "", "text"))
 
 def view(found: Fit, where: str) -> View:
     """The answer, what is needed, the most that fits, and what would have to give."""
-    sizes = [(NAMES.get(p, p), n, n) for p in PARTS if (n := getattr(found.per_device, p))]
+    held = [(part, n, n) for part in PARTS if (n := getattr(found.per_device, part))]
+    sizes = [(NAMES.get(part, part), *rest) for part, *rest in held]
     main = Table(PIECES, [*sizes, ("in all", found.needed, found.needed)], whole=max(found.budget, 1))
     parts: list[Table | str] = [answer(found, where), main, Table(MOST, most(found), heading=False)]
     if not found.fits:
         parts.append(Table(MOST, changes(found), title="what would do, one at a time", heading=False))
-    lines = [f"exact: {line}" for line in found.exact] + [f"estimate: {line}" for line in found.estimated]
-    parts.append("\n".join([*lines, *found.notes]))
-    return View(parts, main)
+    parts.append("\n".join([*grounds(found.exact, found.estimated), *found.notes]))
+    return View(parts, Table(PIECES, held))
 
 
 def answer(found: Fit, where: str) -> str:

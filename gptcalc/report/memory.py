@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gptcalc import units
 from gptcalc.analysis.memory.result import PARTS, Memory
 from gptcalc.report.table import Column, Table, View
@@ -11,6 +13,8 @@ PIECES = (
     Column("basis", ""),
 )  # fmt: skip
 SUMS = (Column("part", "all devices hold"), Column("bytes", "bytes", "bytes"), Column("share", "share", "share"))
+#: as CSV has it: every byte in one row, named as in the JSON
+RAW = (Column("part", ""), Column("piece", ""), Column("bytes", ""), Column("basis", ""))
 COPIES = (Column("name", "more than once"), Column("part", "part"), Column("bytes", "bytes", "bytes"))
 
 NAMES = {"kv": "cache", "optimizer": "optimiser"}
@@ -18,14 +22,11 @@ NAMES = {"kv": "cache", "optimizer": "optimiser"}
 
 def view(found: Memory) -> View:
     """The fullest device part by part, what all devices hold, what is held more than once, what is an estimate."""
-    exact = {line.partition(":")[0] for line in found.exact}
-    estimated = {line.partition(":")[0] for line in found.estimated}
     rows: list[tuple[str, int, int, str]] = []
     for part in PARTS:
         size = getattr(found.per_device, part)
         if size:
-            basis = "exact" if part in exact else "estimate" if part in estimated else ""
-            rows.append((NAMES.get(part, part), size, size, basis))
+            rows.append((NAMES.get(part, part), size, size, basis(found, part)))
             rows += [(f"  {name}", n, n, "") for name, n in pieces(found, part)]
     rows.append(("in all", found.per_device.total, found.per_device.total, ""))
     main = Table(PIECES, rows, title=title(found), whole=found.per_device.total)
@@ -36,11 +37,36 @@ def view(found: Memory) -> View:
     if found.replicated:
         copies = [(r.name, NAMES.get(r.part, r.part), r.bytes) for r in found.replicated]
         parts.append(Table(COPIES, copies))
-    lines = [f"exact: {line}" for line in found.exact] + [f"estimate: {line}" for line in found.estimated]
+    lines = grounds(found.exact, found.estimated)
     if found.host:
         lines.insert(0, f"in the host's memory: {units.grouped(found.host)} bytes ({units.short_bytes(found.host)})")
     parts.append("\n".join([*lines, *found.notes]))
-    return View(parts, main)
+    return View(parts, Table(RAW, raw(found)))
+
+
+def basis(found: Memory, part: str) -> str:
+    """Whether a part is exact arithmetic or an estimate."""
+    exact, estimated = ({line.partition(":")[0] for line in lines} for lines in (found.exact, found.estimated))
+    return "exact" if part in exact else "estimate" if part in estimated else ""
+
+
+def grounds(exact: Iterable[str], estimated: Iterable[str]) -> list[str]:
+    """What the parts are made of, under the names that the table has for them."""
+    said = [("exact", line) for line in exact] + [("estimate", line) for line in estimated]
+    split = [(word, *line.partition(":")) for word, line in said]
+    return [f"{word}: {NAMES.get(part, part)}{colon}{rest}" for word, part, colon, rest in split]
+
+
+def raw(found: Memory) -> list[tuple[str, str, int, str]]:
+    """Parts, those in pieces piece by piece, so that the rows add up to the device's total."""
+    rows = []
+    for part in PARTS:
+        size, finer = getattr(found.per_device, part), pieces(found, part)
+        if sum(n for _, n in finer) > size:  # moments that don't last: not all at once
+            finer = []
+        rest = size - sum(n for _, n in finer)
+        rows += [(part, name, n, basis(found, part)) for name, n in [*finer, *([("", rest)] if rest else [])]]
+    return rows
 
 
 def pieces(found: Memory, part: str) -> list[tuple[str, int]]:

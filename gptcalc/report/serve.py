@@ -6,7 +6,7 @@ from gptcalc import units
 from gptcalc.analysis.memory.result import PARTS
 from gptcalc.analysis.memory.serve import Served
 from gptcalc.report.fit import MOST, longest
-from gptcalc.report.memory import NAMES
+from gptcalc.report.memory import NAMES, grounds
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (Column("part", "a device has"), Column("bytes", "bytes", "bytes"), Column("share", "may be used", "share"))
@@ -14,12 +14,14 @@ PIECES = (Column("part", "a device has"), Column("bytes", "bytes", "bytes"), Col
 
 def view(found: Served, where: str) -> View:
     """The verdict, where the memory goes, what the rest holds."""
-    sizes = [(NAMES.get(p, p), n, n) for p in PARTS if (n := getattr(found.beside, p))]
+    held = [(part, n, n) for part in PARTS if (n := getattr(found.beside, part))]
+    sizes = [(NAMES.get(part, part), *rest) for part, *rest in held]
     left = max(found.available, 0)
     main = Table(PIECES, [*sizes, ("left for the cache", left, left)], whole=max(found.budget, 1))
-    lines = [f"estimate: {line}" for line in found.estimated]
+    lines = [*grounds((), found.estimated), *found.notes]
     table = Table(MOST, most(found), heading=False)
-    return View([headline(found, where), main, table, "\n".join([*lines, *found.notes])], main)
+    raw = Table(PIECES, [*held, ("available", found.available, found.available)])
+    return View([headline(found, where), main, table, "\n".join(lines)], raw)
 
 
 def headline(found: Served, where: str) -> str:

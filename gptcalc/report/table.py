@@ -92,8 +92,13 @@ def text(value: Any, kind: Kind, whole: int | Fraction = 0) -> str:
     if isinstance(value, float):
         return f"{value:,.12g}"
     if isinstance(value, (list, tuple)):
-        return " × ".join(str(item) for item in value)
+        return printable(joined(value, " × "), 500)
     return printable(str(value), 500)
+
+
+def joined(items: Sequence[Any], times: str) -> str:
+    """A shape with its sign between the numbers, words with a space."""
+    return (times if all(isinstance(item, int) for item in items) else " ").join(map(str, items))
 
 
 def bar(part: int, largest: int) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from gptcalc import cli, units
 from gptcalc.cli import names
-from tests.conftest import Command
+from tests.conftest import Command, Result
 
 GPT2 = 38_597_376 + 1024 * 768 + 12 * (12 * 768**2 + 13 * 768) + 2 * 768  # d·v + c·d + n_layers·(12·d² + 13·d) + 2·d
 MODULE = [sys.executable, "-m", "gptcalc"]
@@ -91,6 +91,49 @@ def test_csv_has_raw_numbers_and_keys(gptcalc: Command) -> None:
     assert all(int(row["params"]) * int(row["count"]) == int(row["total"]) for row in rows)
     rows = list(csv.DictReader(io.StringIO(gptcalc("compare", "gpt2", "llama-3-8b", "--format", "csv").out)))
     assert [row["total"] for row in rows] == [str(GPT2), "8030261248"]
+
+
+def csv_of(result: Result) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(result.out)))
+
+
+@pytest.mark.parametrize("options", [(), ("--training",), ("--tp", "2"), ("--dtype", "q4_k_m")])
+def test_csv_of_memory_adds_up_part_by_part(options: tuple[str, ...], gptcalc: Command) -> None:
+    """Every byte stands in one row, so that a column's sum is the total, under the names of the JSON."""
+    device = gptcalc("memory", "llama-3-8b", *options, "--json").json["per_device"]
+    rows = csv_of(gptcalc("memory", "llama-3-8b", *options, "--format", "csv"))
+    sums = {part: sum(int(row["bytes"]) for row in rows if row["part"] == part) for part in device if part != "total"}
+    assert {**sums, "total": sum(sums.values())} == device
+    assert sum(int(row["bytes"]) for row in rows) == device["total"]
+
+
+def test_csv_of_fit_and_serve_adds_up(gptcalc: Command) -> None:
+    rows = csv_of(gptcalc("fit", "gpt2", "--budget", "1GiB", "--format", "csv"))
+    assert sum(int(row["bytes"]) for row in rows) == gptcalc("fit", "gpt2", "--budget", "1GiB", "--json").json["needed"]
+    rows = csv_of(gptcalc("serve", "gpt2", "--budget", "4GiB", "--format", "csv"))
+    assert sum(int(row["bytes"]) for row in rows) == 4 * 2**30
+    assert {"weights", "available"} <= {row["part"] for row in rows}
+
+
+def test_csv_of_diff_names_models_fields_figures_and_equations(gptcalc: Command) -> None:
+    rows = csv_of(gptcalc("diff", "gpt2", "llama-3-8b", "--format", "csv"))
+    found = {(row["kind"], row["name"]): (row["a"], row["b"]) for row in rows}
+    assert found["model", "name"] == ("gpt2", "llama-3-8b")
+    assert found["field", "d"] == ("768", "4096")  # n_embd and hidden_size of their configs
+    assert found["figure", "total"] == (str(GPT2), "8030261248")
+    equations = [(row["a"], row["b"]) for row in rows if row["kind"] == "equation"]
+    assert ("H[t,f] = gelu_tanh(U[t,f])", "") in equations
+    assert ("", "H[t,f] = silu(G[t,f])·U[t,f]") in equations
+
+
+def test_a_list_of_words_is_no_shape(gptcalc: Command) -> None:
+    rows = {row["key"]: row["value"] for row in csv_of(gptcalc("show", "gemma-3-1b", "--format", "csv"))}
+    assert rows["aliases"] == "google/gemma-3-1b-it google/gemma-3-1b-pt"
+
+
+def test_markdown_takes_no_sign_for_markup(gptcalc: Command) -> None:
+    out = gptcalc("presets", "gemma-3-1b", "--columns", "model,layers", "--format", "markdown").out
+    assert "n\\*\\[5\\*local+mlp attn+mlp\\]" in out
 
 
 def test_markdown_is_tables(gptcalc: Command) -> None:
