@@ -18,7 +18,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "grouped": {
         "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 10, "d_v": 7, "d_ff": 31, "n_layers": 2,
         "rope": {"theta": 100.0, "scaling": {"kind": "llama3", "factor": 8.0, "original": 16}},
-        "attn": {"qk_norm": "head", "gate": "full", "value_scale": 0.7}, "bias": "qkv",
+        "attn": {"qk_norm": "head", "gate": "full", "gate_bias": "full", "value_scale": 0.7}, "bias": "qkv",
     },
     "soft capped": {
         "d": 23, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 29, "n_layers": 4,

@@ -92,7 +92,7 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
         maybe(draw, section, "qk_limit", st.just(0.9), odds=6)
     maybe(draw, section, "gate", st.sampled_from(["head", "full"]), odds=4)
     if "gate" in section:
-        maybe(draw, section, "gate_bias", st.just(True))
+        maybe(draw, section, "gate_bias", st.sampled_from([True, "full"]))
     maybe(draw, section, "softcap", st.just(20.0), odds=4)
     maybe(draw, section, "scale", st.just(0.3), odds=4)
     maybe(draw, section, "clip", st.just(2.0), odds=5)

@@ -132,11 +132,14 @@ class Adapted(Strict, frozen=True, kw_only=True):
 
 
 class OutputGate(Strict, frozen=True, kw_only=True):
-    """The heads' outputs times a gate of the sublayer's input: one number a head, or one a channel (`full`)."""
+    """The heads' outputs times a gate of the sublayer's input: one number a head, or one a channel (`full`).
+
+    bias: one number a head, or as many as there are gates (`full`).
+    """
 
     over: Literal["head", "full"] = field(name="gate")
     function: Literal["sigmoid", "softplus"] = field(default="sigmoid", name="gate_function")
-    bias: bool = field(default=False, name="gate_bias")  # one number a head
+    bias: bool | Literal["full"] = field(default=False, name="gate_bias")
 
 
 class KV(Strict, frozen=True, kw_only=True):

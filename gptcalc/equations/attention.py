@@ -424,7 +424,8 @@ def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str, s
     """The heads' outputs times their gates, which are made of the source."""
     i = source[source.rindex(",") + 1 : -1]
     each = _ix(heads, channel) if gate.over == "full" else heads
-    value, bias = f"G_O[{_ix(here, each)}]", plus(f"b_OG[{heads}]", gate.bias)
+    value = f"G_O[{_ix(here, each)}]"
+    bias = plus(f"b_OG[{each if gate.bias == 'full' else heads}]", bool(gate.bias))
     lines.sum(f"{value} = Σ_{i} {source}·W_OG[{_ix(i, each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
     function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{_ix(here, heads, channel)}]"
     lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)

@@ -355,12 +355,13 @@ def _chosen_blocks(a: Attention, index: BlockIndexer, x: Array, w: Weights, step
 
 
 def gated(gate: OutputGate, o: Array, x: Array, w: Weights, step: Step) -> Array:
-    """The heads' outputs (B, T, n_heads, c) times σ(x · W + b), one gate a head or one a channel, one bias a head."""
+    """The heads' outputs (B, T, n_heads, c) times σ(x · W + b), one gate a head or one a channel, and so are biases."""
     n_heads, c = o.shape[2:]
     width = 1 if gate.over == "head" else c
     g = step.linear(x, w, "gate", n_heads * width).reshape(*x.shape[:2], n_heads, width)
     if gate.bias:
-        g = g + w("gate.bias", n_heads).reshape(n_heads, 1)
+        of_each = width if gate.bias == "full" else 1
+        g = g + w("gate.bias", n_heads * of_each).reshape(n_heads, of_each)
     return o * (sigmoid(g) if gate.function == "sigmoid" else softplus(g))
 
 

@@ -35,6 +35,17 @@ ROUTED = {
     "n_group": 1,
     "topk_group": 1,
 }
+#: three delta nets to a layer of attention, whose queries and gates are one matrix with one bias
+DELTA = {
+    "moe_intermediate_size": 24,
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "shared_expert_intermediate_size": 40,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
 
 
 def arch(config: dict[str, Any]) -> Architecture:
@@ -54,6 +65,9 @@ def total(config: dict[str, Any]) -> int:
         ({"model_type": "exaone4", **SMALL, "mlp_bias": True}, 136_000),
         ({"model_type": "glm4_moe", **ROUTED}, 178_514),
         ({"model_type": "sarvam_moe", **ROUTED, "first_k_dense_replace": 1, "num_shared_experts": 0}, 164_818),
+        ({"model_type": "qwen3_next", **SMALL, **DELTA, "attention_bias": True}, 199_696),
+        ({"model_type": "qwen3_5_text", **SMALL, **DELTA, "attention_bias": True}, 130_320),
+        ({"model_type": "qwen3_5_moe_text", **SMALL, **DELTA, "attention_bias": True}, 199_696),
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else None,
 )

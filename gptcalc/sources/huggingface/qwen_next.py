@@ -8,7 +8,7 @@ from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, every, listed, stack
 from gptcalc.sources.huggingface.qwen import QWEN2_MOE, sparse_layers
-from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, rmsnorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, rmsnorm, sites, size, when
 from gptcalc.sources.huggingface.tensors import Held, Names, Parts, bare, fused, in_layers
 
 
@@ -61,14 +61,14 @@ _interval = every("full_attention_interval", "attn", "gdn")
 QWEN3_NEXT = QWEN2_MOE.but(
     document={
         "layers": stack(listed("layer_types", {FULL: "attn", RECURRENT: "gdn"}, _interval), sparse_layers),
-        "bias": None,
+        "bias": sites(attn="attention_bias"),
         "norm": rmsnorm(offset=1),
         "local": None,
-        "attn": {"qk_norm": "head", "gate": "full"},
+        "attn": {"qk_norm": "head", "gate": "full", "gate_bias": when("attention_bias", "full")},
         "gdn": GATED_DELTA_NET,
     },
     defaults={"full_attention_interval": 4, "partial_rotary_factor": 0.25},
-    only={"use_sliding_window": False, "attention_bias": False},  # the gate would have a bias of its own width
+    only={"use_sliding_window": False},
     irrelevant=("sliding_window", "full_attention_interval"),
     names=in_layers(
         PREFIX,
