@@ -326,6 +326,15 @@ def test_features_of_the_whole_model(change: dict[str, Any], more: int) -> None:
     assert kept(**change) - kept() == 64 * more
 
 
+def test_an_encoder_beside_the_decoder() -> None:
+    """T5-base, S tokens read: of each of 12 layers two norms' results, two x, queries, keys, values and their result,
+    twice d_ff, 4 bytes a head and query; the embedding's x, and the last norm's result, read by the decoder."""
+    d, d_ff, heads, s = 768, 3072, 12, 100
+    model = load("t5-base").architecture
+    found = training(model, context=30, source=s).pieces["activations.encoder"]
+    assert found == s * (12 * (2 * (4 * d + 4 * d + 2 * d_ff) + 4 * heads) + 2 * 2 * d)
+
+
 def test_softcapped_scores_are_kept_beside_the_softmax() -> None:
     def make(**attn: Any) -> Any:
         return lambda n: build({"d": 64, "v": 100, "c": 64, "n_heads": 4, "n_layers": n, "d_ff": 96, "attn": attn})

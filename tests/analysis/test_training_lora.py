@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gptcalc.analysis.memory import lora
 from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.huggingface import read
+from gptcalc.sources.huggingface.published import GGML, LORA
 from tests.strategies import documents
 
 DATA = Path(__file__).parents[1] / "data"
@@ -92,6 +94,36 @@ def test_as_peft_counts_them(preset: str, lora: str, printed: int) -> None:
     """PEFT 0.21.2 on transformers 5.24's classes, on the meta device."""
     found = training(load(preset).architecture, dtype="nf4", lora=lora, context=8)
     assert found.trainable == printed
+
+
+#: types for which PEFT has default targets (utils/constants.py, August 2026)
+PEFT_TYPES = frozenset({
+    "t5", "mt5", "bart", "gpt2", "bloom", "blip-2", "opt", "gptj", "gpt_neox", "gpt_neo", "bert", "roberta",
+    "xlm-roberta", "electra", "deberta-v2", "deberta", "layoutlm", "llama", "llama4", "chatglm", "gpt_bigcode",
+    "mpt", "RefinedWebModel", "RefinedWeb", "falcon", "btlm", "codegen", "mistral", "mixtral", "stablelm", "phi",
+    "gemma", "gemma2", "gemma3_text", "gemma4", "qwen2", "qwen3", "nemotron_h", "rwkv", "rwkv7",
+})  # fmt: skip
+
+
+def test_default_targets_are_known_where_pefts_table_has_the_type() -> None:
+    for name, types in GGML.items():
+        known = {t in PEFT_TYPES or t.removesuffix("_text") in PEFT_TYPES for t in types.split()}
+        assert known == {name in lora.WITH_DEFAULT} or name in lora.OF_SEVERAL, name
+    assert PEFT_TYPES.issuperset(LORA)
+
+
+@pytest.mark.parametrize("preset", ["phi-3-mini-4k", "olmo-2-7b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3"])
+def test_without_targets_peft_asks_for_some(preset: str) -> None:
+    """ "Please specify `target_modules` in `peft_config`" (tuners/tuners_utils.py)."""
+    with pytest.raises(InputError, match="PEFT has no default targets") as caught:
+        training(load(preset).architecture, lora="16", context=8)
+    assert "16:all" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(("preset", "said"), [("llama-3-8b", True), ("qwen3-8b", False), ("phi-2", False)])
+def test_assumed_targets_are_said(preset: str, said: bool) -> None:
+    found = training(load(preset).architecture, lora="16", context=8)
+    assert any("without targets" in note for note in found.notes) == said
 
 
 def test_no_module_of_these_names() -> None:

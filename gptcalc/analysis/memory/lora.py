@@ -13,13 +13,21 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory.weights import Share
 from gptcalc.analysis.memory.zero import Parameter
-from gptcalc.architecture import Storage
+from gptcalc.architecture import Ggml, Storage
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Weight
 from gptcalc.errors import InputError, printable
 
 #: the paper adapts queries and values, and so does PEFT by default
 DEFAULT_TARGETS = ("attn.q", "attn.v")
+
+#: architectures for whose types PEFT has default targets (utils/constants.py), by llama.cpp's name; for others it asks
+WITH_DEFAULT: frozenset[Ggml] = frozenset({
+    "bloom", "falcon", "gemma", "gemma2", "gemma3", "gemma4", "gpt2", "gptneox", "llama4", "mpt", "nemotron_h", "phi2",
+    "qwen2", "qwen3", "starcoder",
+})  # fmt: skip
+#: names that several types have: for some there are defaults
+OF_SEVERAL: frozenset[Ggml] = frozenset({"chatglm", "llama", "stablelm"})
 
 #: `all` is PEFT's all-linear: what is an nn.Linear of the layers, or was one; `every`: every matrix of the layers
 ALL, EVERY = "all", "every"
@@ -53,6 +61,11 @@ class LoRA(NamedTuple):
     def default(self) -> tuple[str, ...]:
         """What PEFT adapts where nothing is said."""
         return self.storage.lora or ((QKV,) if "qkv" in self.storage.fused else DEFAULT_TARGETS)
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the targets are the paper's, as nothing says what PEFT would take."""
+        return not self.targets and not self.storage.lora and self.storage.gguf in OF_SEVERAL
 
     def groups(self) -> tuple[str, ...]:
         """The matrices that are one in the published class."""
@@ -117,6 +130,9 @@ def parsed(text: str, storage: Storage = PLAIN) -> LoRA:
     if not (rank.isdecimal() and len(rank) < 8 and 1 <= int(rank) <= MAX_RANK):
         raise InputError(f"--lora {printable(text)!r}: no rank", example, "usage")
     if not colon:
+        if storage.gguf not in WITH_DEFAULT | OF_SEVERAL:
+            raise InputError(f"--lora {rank}: PEFT has no default targets for {storage.gguf} and asks for some",
+                             f"write --lora {rank}:all or --lora {rank}:attn.q,attn.v", "usage")  # fmt: skip
         return LoRA(int(rank), storage=storage)
     words = [SPELLINGS.get(word, word) if word == "all-linear" else word for word in targets.split(",")]
     if "" in words:

@@ -89,9 +89,12 @@ class Kept(NamedTuple):
 
 
 def kept(stage: Stage, work: Work, adapted: LoRA | None = None) -> Kept:
-    """A layer's share; the x that it leaves behind is entered where it is read: in the next layer, or the output."""
+    """A layer's share; the x that it leaves behind is entered where it is read: in the next layer, or the output.
+
+    An encoder's output leaves no x: what it makes is read beside the decoder's.
+    """
     saved = [(line, saved_bytes(line, work)) for line in stage.lines if line.saved]
-    leaving = [size for line, size in saved if line.is_stream][-1]
+    leaving = next((size for line, size in reversed(saved) if line.is_stream), 0)
     core = sum(size for line, size in saved if _is_core(line))
     rest = sum(size for line, size in saved) - core - leaving
     if not work.fused:

@@ -315,7 +315,7 @@ class Training:
         notes = [*not_counted(self.model)]
         if self.plan.zero and self.parallel.dp == 1:
             notes.append(f"--zero {self.plan.zero}: with one data parallel rank (--dp) nothing is divided")
-        if self.adapted is not None and not self.adapted.targets and not self.architecture.storage.lora:
+        if self.adapted is not None and self.adapted.assumed:
             notes.append("--lora without targets: queries and values; PEFT itself has a default for some types only")
         if self.architecture.mtp is not None and not self.how.mtp:
             notes.append("multi-token-prediction modules are left out (--mtp)")
