@@ -54,14 +54,14 @@ def _convolve(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str) 
     lines.pointwise(f"u[t,ȟ,a] = {{q[t,{heads},a] if ȟ < {a.n_heads}; {keys} otherwise}}")
     first, second = cca.kernel - 1, cca.head_kernel - 1
     lines.pointwise(f"u_C[t,κ,ȟ,a] = u[t − {first} + κ,ȟ,a]", saved=2)
-    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a]", saved=2, W_Cu="u_conv")
+    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a]", saved=2, W_Cu="u_conv")
     before = f"t − {second} + ǩ"
-    inner = f"{{û[{before},ȟ,ǎ] if {before} ≥ 0; 0 otherwise}} + b_Cu[ȟ,ǎ]"
+    inner = f"{{û[{before},ȟ,ǎ] if {before} ≥ 0; 0 otherwise}} + b_Cu[ȟ,ǎ]"
     lines.pointwise(f"u_D[t,ǩ,ȟ,ǎ] = {inner}", saved=2, b_Cu="u_conv.bias")
     text = "u_H[t,ȟ,a] = Σ_{ǎ,ǩ} u_D[t,ǩ,ȟ,ǎ]·W_Hu[ȟ,ǎ,ǩ,a] + b_Hu[ȟ,a]"
     lines.sum(text, W_Hu="head_conv", b_Hu="head_conv.bias")
     lines.store(f"R_u[ϰ,ȟ,a] = u[S − {first} + ϰ,ȟ,a]", "convolution", Constant())
-    lines.store(f"R_head[ṫ,ȟ,a] = û[S − {second} + ṫ,ȟ,a]", "convolution", Constant())
+    lines.store(f"R_head[ṫ,ȟ,a] = û[S − {second} + ṫ,ȟ,a]", "convolution", Constant())
 
 
 def _values(lines: Lines, a: Attention, kv: str) -> None:

@@ -53,12 +53,12 @@ FUNCTIONS = {
     "cos": "cosine",
     "sin": "sine",
     "tanh": "hyperbolic tangent",
-    "σ": "1/(1 + e^−x)",
-    "softplus": "ln(1 + eˣ)",
+    "σ": "logistic function",
+    "softplus": "smooth ramp",
     "relu": "x where positive, else 0",
-    "silu": "x·σ(x)",
+    "silu": "x, gated by itself",
     "gelu": "x·Φ(x), Φ the normal distribution",
-    "gelu_tanh": "x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))",
+    "gelu_tanh": "gelu, approximated",
     "max": "the largest of its arguments",
     "min": "the smallest of its arguments",
     "clip": "clip(x, a, b): a below a, b above b, else x",
@@ -77,19 +77,48 @@ FUNCTIONS = {
 OVER = {
     "Σ": "sum",
     "mean": "arithmetic mean",
-    "std": "standard deviation, √(mean of squares around the mean)",
+    "std": "standard deviation",
     "largest": "the largest",
     "best_two": "sum of the two largest",
-    "rms": "√(mean of squares)",
-    "rmsnorm": "x/√(mean of squares + ε)",
-    "layernorm": "(x − mean)/√(variance + ε)",
-    "softmax": "exp(x)/Σ exp(x); what stands behind a semicolon takes its share of the sum, over all of its indices",
+    "rms": "root of the mean of squares",
+    "rmsnorm": "divided by the root of the mean of squares",
+    "layernorm": "without its mean, divided by its deviation",
+    "softmax": "positive shares that sum to 1; what stands behind a semicolon takes its share, over all of its indices",
     "top": "top_s(k, x): the set of the k indices where x is largest, the first of equals",
     "listed": "listed_η(k, n): the k indices that a fixed table has for token n",
     "rotate": "rotate_{a,ϕ}(x, angle, f, first): channels ϕ and ϕ + |ϕ| of a are a pair, turned by the pair's angle "
     "and stretched by f (1); others stay. Channels count from `first` (0)",
-    "rotate_adjacent": "the same, channels 2·ϕ and 2·ϕ + 1 a pair",
+    "rotate_adjacent": "rotate, channels 2·ϕ and 2·ϕ + 1 being a pair",
     "sinkhorn": "sinkhorn_{l,n}(x, k): divided by Σ_l + ε, then k − 1 times by Σ_n + ε and Σ_l + ε",
+}
+
+#: functions as sentences of the language: y what it gives, x what it is given, n how many it runs over (of a rotation:
+#: how many pairs), θ the angles
+DEFINITIONS = {
+    "mean": ("y[] = Σ_i x[i]/n",),
+    "rms": ("y[] = √(Σ_i x[i]²/n)",),
+    "std": ("m[] = Σ_i x[i]/n", "y[] = √(Σ_i (x[i] − m[])²/n)"),
+    "softmax": ("y[i] = exp(x[i])/Σ_j exp(x[j])",),
+    "rmsnorm": ("y[i] = x[i]/√(Σ_j x[j]²/n + ε)",),
+    "layernorm": ("m[] = Σ_j x[j]/n", "y[i] = (x[i] − m[])/√(Σ_j (x[j] − m[])²/n + ε)"),
+    "rotate": (
+        (
+            "y[a] = {x[a]·cos(θ[a]) − x[a + n]·sin(θ[a]) if a < n; "
+            "x[a]·cos(θ[a − n]) + x[a − n]·sin(θ[a − n]) if a < 2·n; x[a] otherwise}"
+        ),
+    ),
+    "rotate_adjacent": (
+        (
+            "y[a] = {x[a]·cos(θ[⌊a/2⌋]) − x[a + 1]·sin(θ[⌊a/2⌋]) if a < 2·n, a = 2·⌊a/2⌋; "
+            "x[a]·cos(θ[⌊a/2⌋]) + x[a − 1]·sin(θ[⌊a/2⌋]) if a < 2·n; x[a] otherwise}"
+        ),
+    ),
+    "σ": ("y[] = 1/(1 + exp(−x[]))",),
+    "silu": ("y[] = x[]/(1 + exp(−x[]))",),
+    "softplus": ("y[] = ln(1 + exp(x[]))",),
+    "relu": ("y[] = max(x[], 0)",),
+    "tanh": ("y[] = (exp(2·x[]) − 1)/(exp(2·x[]) + 1)",),
+    "gelu_tanh": ("y[] = x[]/2·(1 + tanh(√(2/3.141592653589793)·(x[] + 0.044715·x[]³)))",),
 }
 
 

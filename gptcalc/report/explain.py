@@ -5,29 +5,26 @@ The lines are the very objects that the counts come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 from msgspec import Struct
 
-from gptcalc import units
 from gptcalc.analysis.params import Entry, ledger
+from gptcalc.architecture import Block
 from gptcalc.equations import Equations, Line, Stage, Workload
-from gptcalc.report.table import Column, Table, View
+from gptcalc.equations.roles import LOOKED_BACK, LOOKING
+from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.report.legend import Symbol, legend
 
-COLUMNS = (
-    Column("equation", "equation"), Column("where", "where"), Column("shape", "weights"),
-    Column("params", "parameters", "number"), Column("flops", "FLOPs", "flops"),
-)  # fmt: skip
-CSV = (
-    Column("stage", ""), Column("times", ""), Column("equation", ""), Column("where", ""), Column("ranges", ""),
-    Column("params", ""), Column("flops", ""),
-)  # fmt: skip
+#: what a line does to the cache
 KINDS = {"store": "kept in the cache", "read": "read from the cache"}
 
 
 class WeightRow(Struct, frozen=True):
     name: str
     shape: tuple[int, ...]  # as it is indexed on this line
+    symbols: tuple[str, ...]  # the same as symbols
     params: int
     tied: bool  # stands on an earlier line too, and counts there
     borrowed: bool  # another model has it: counted nowhere
@@ -37,11 +34,14 @@ class LineRow(Struct, frozen=True):
     equation: str
     kind: str
     component: str
+    part: str  # the sublayer
     where: str
     ranges: dict[str, int]
     weights: tuple[WeightRow, ...]
     params: int  # of one repetition of the stage
     flops: int
+    reads: int  # numbers that a decode step reads of the cache, and those that it adds or replaces
+    writes: int
 
 
 class StageRow(Struct, frozen=True):
@@ -63,119 +63,141 @@ class Explanation(Struct, frozen=True):
     stages: tuple[StageRow, ...]
     params: int
     flops: int
+    legend: tuple[Symbol, ...]
+    whole: bool = True  # whether nothing was left out
 
 
-def explanation(name: str, model: Equations, work: Workload) -> Explanation:
-    """Every line with its numbers. MTP modules are shown, and counted in neither sum."""
+class Wanted(Struct, frozen=True):
+    """What is to be shown: one part (a component, a kind of sublayer, a stage), the block of one layer; else all."""
+
+    part: str | None = None
+    layer: int | None = None
+
+    def stages(self, model: Equations, blocks: Sequence[Block]) -> list[tuple[Stage, tuple[Line, ...]]]:
+        """The stages with those of their lines that are wanted. InputError where there are none."""
+        stages = list(model.stages)
+        if self.layer is not None:
+            if self.layer >= len(blocks):
+                raise InputError(f"--layer {self.layer}: there are layers 0 to {len(blocks) - 1}", kind="usage")
+            stages = [stage for stage in model.layers if stage.block == blocks[self.layer]]
+        if self.part is None:
+            return [(stage, stage.lines) for stage in stages]
+        found = [(stage, lines) for stage in stages if (lines := self._lines(stage, self.part))]
+        if not found:
+            known = dict.fromkeys(word for stage in stages for word in (stage.name, *_words(stage)))
+            problem = f"--part: {printable(self.part)!r} is none of {', '.join(known)}"
+            raise InputError(problem, did_you_mean(self.part, known), "usage")
+        return found
+
+    @staticmethod
+    def _lines(stage: Stage, part: str) -> tuple[Line, ...]:
+        """A stage by its name, a whole sublayer by its kind or what it is for, or single lines by what they are for."""
+        if stage.name == part:
+            return stage.lines
+        sublayers = {line.part for line in stage.lines if part in (_kind(line), line.component) and _kind(line)}
+        if part in BETWEEN:
+            return tuple(line for line in stage.lines if line.component == part)
+        return tuple(line for line in stage.lines if line.part in sublayers or line.component == part)
+
+
+#: components whose lines stand within sublayers of others
+BETWEEN = ("norm", "router", "shared_experts", "other")
+
+
+def _words(stage: Stage) -> Iterator[str]:
+    for line in stage.lines:
+        yield from filter(None, (line.component, _kind(line)))
+
+
+def _kind(line: Line) -> str:
+    """attn2 → attn"""
+    return line.part.rstrip("0123456789")
+
+
+def explanation(
+    name: str, model: Equations, work: Workload, blocks: Sequence[Block] = (), wanted: Wanted | None = None
+) -> Explanation:
+    """The lines that are wanted (default: all) with their numbers; `blocks`: the model's layers, in order.
+
+    MTP modules are shown, and counted in neither sum; of one layer, the sums are that layer's.
+    """
+    wanted = wanted or Wanted()
     counted = ledger(model)
-    stages = tuple(_stage(stage, counted, work) for stage in model.stages)
-    main = [row for row, stage in zip(stages, model.stages, strict=True) if stage is not model.mtp]
+    chosen = wanted.stages(model, blocks)
+    times = [1 if wanted.layer is not None else stage.times for stage, _ in chosen]
+    stages = tuple(_stage(stage, lines, n, counted, work) for (stage, lines), n in zip(chosen, times, strict=True))
+    main = [row for row, (stage, _) in zip(stages, chosen, strict=True) if stage is not model.mtp]
     passes = 3 if work.phase == "train" else 1
     params, flops = sum(row.params for row in main), passes * sum(row.flops for row in main)
-    return Explanation(name, work.phase, work.context, dict(model.symbols), stages, params, flops)
+    shown = [(line, stage.workload(work)) for stage, lines in chosen for line in lines]
+    return Explanation(
+        name, work.phase, work.context, dict(model.symbols), stages, params, flops, legend(shown), wanted == Wanted()
+    )
 
 
-def _stage(stage: Stage, counted: Iterable[Entry], work: Workload) -> StageRow:
-    own = [entry for entry in counted if entry.stage is stage]
+def _stage(stage: Stage, lines: tuple[Line, ...], times: int, counted: Iterable[Entry], work: Workload) -> StageRow:
+    here = set(map(id, lines))
+    own = [entry for entry in counted if entry.stage is stage and id(entry.line) in here]
     mine = {(id(entry.line), entry.tensor.weight.key) for entry in own}
-    lines = tuple(_line(line, mine, stage.workload(work)) for line in stage.lines)
-    params, flops = sum(entry.total for entry in own), sum(line.flops for line in lines)
-    return StageRow(stage.name, stage.times, _letters(stage), lines, params, flops * stage.times)
+    stored = {(line.part, line.statement.left.name) for line in stage.lines if line.kind in KINDS}
+    rows = tuple(_line(line, mine, stored, stage.workload(work)) for line in lines)
+    params = sum(entry.total for entry in own) if times == stage.times else sum(row.params for row in rows)
+    return StageRow(stage.name, times, _letters(lines), rows, params, sum(row.flops for row in rows) * times)
 
 
-def _line(line: Line, counted: set[tuple[int, str]], work: Workload) -> LineRow:
+def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]], work: Workload) -> LineRow:
     weights = tuple(
         WeightRow(
             t.weight.key,
             tuple(i.size for i in t.indices),
+            tuple(i.symbol for i in t.indices),
             t.params,
             (id(line), t.weight.key) not in counted and not t.weight.borrowed,
             t.weight.borrowed,
         )
         for t in line.tensors()
     )
+    step = work.phase == "decode"
     return LineRow(
         equation=line.text,
         kind=line.kind,
         component=line.component,
+        part=line.part,
         where=KINDS.get(line.kind) or str(line.condition or ""),
         ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
         params=sum(w.params for w in weights if not w.tied and not w.borrowed),
         flops=line.flops(work),
+        reads=_read(line, stored, work) if step and line.kind not in KINDS else 0,
+        writes=_written(line) if step and line.kind == "store" else 0,
     )
 
 
-def _letters(stage: Stage) -> dict[str, str]:
-    """What each index letter of a stage runs over, as a symbol; both where two sublayers use it differently."""
+def _written(line: Line) -> int:
+    """Of one token or entry its numbers, of a state or the last tokens all; of a source none: it is there already."""
+    if any(index.role == "source" for index in line.indices(line.statement.left)):
+        return 0
+    return prod([index.size for index in line.stored_indices()])
+
+
+def _read(line: Line, stored: set[tuple[str, str]], work: Workload) -> int:
+    """What a line reads of the cache in a decode step: of the past what its condition lets the new token see."""
+    found = 0
+    looking = [index for index in line.ranges().values() if index.role in LOOKING]
+    for reference in line.statement.references[1:]:
+        if (line.part, reference.name) in stored:
+            own = line.indices(reference)
+            seen = looking if any(index.role in LOOKED_BACK for index in own) else []
+            condition, rest = line.joint([*own, *seen])
+            count = 1 if condition is None else condition.count(work)
+            found += count * prod([index.length(work) for index in rest if index.role not in LOOKING])
+    return found
+
+
+def _letters(lines: Iterable[Line]) -> dict[str, str]:
+    """What each index letter of the lines runs over, as a symbol; both where two sublayers use it differently."""
     found: dict[str, dict[str, None]] = {}
-    for line in stage.lines:
+    for line in lines:
         for letter, index in line.ranges().items():
             found.setdefault(letter, {})[index.symbol] = None
     return {letter: " or ".join(symbols) for letter, symbols in found.items()}
-
-
-def view(found: Explanation) -> View:
-    """A table a stage under its name; the letters and what they run over; the sums."""
-    sums = f"{units.grouped(found.params)} parameters, {units.grouped(found.flops)} FLOPs"
-    parts: list[Table | str] = [_heading(found)]
-    for stage in found.stages:
-        parts += [_table(stage), _indices(stage)]
-    return View([*parts, f"in all, every stage as often as it runs: {sums}"], _csv(found))
-
-
-def _heading(found: Explanation) -> str:
-    what = {
-        "prefill": f"a prefill of T = {units.grouped(found.context)} tokens",
-        "decode": f"one new token (T = 1), S = {units.grouped(found.context)} with it",
-        "train": f"T = {units.grouped(found.context)} tokens, the backward pass twice the forward pass shown",
-    }
-    return f"{found.model}: the forward pass of {what[found.phase]}"
-
-
-def _table(stage: StageRow) -> Table:
-    """The stage's lines; a column that would be empty is left out."""
-    rows = [_row(line) for line in stage.lines]
-    used = [position for position in range(len(COLUMNS)) if any(row[position] for row in rows)]
-    kept = [COLUMNS[position] for position in used]
-    return Table(kept, [[row[position] for position in used] for row in rows], title=_title(stage))
-
-
-def _title(stage: StageRow) -> str:
-    times = f" × {stage.times}" if stage.times != 1 else ""
-    sums = f"{units.short_count(stage.params)} parameters, {units.short_si(stage.flops, 'FLOP')}"
-    return f"{stage.name}{times}: {sums}"
-
-
-def _indices(stage: StageRow) -> str:
-    """What every letter runs over, and the number where all lines of the stage agree on it."""
-    spelled = []
-    for letter, symbol in stage.letters.items():
-        sizes = {size for line in stage.lines for name, size in line.ranges.items() if name == letter}
-        spelled.append(f"{letter}: {symbol}" + (f" = {units.grouped(sizes.pop())}" if len(sizes) == 1 else ""))
-    return "indices  " + ", ".join(spelled)
-
-
-def _row(line: LineRow) -> tuple[str, str, str, int | None, int | None]:
-    shapes = " + ".join(_shape(weight) for weight in line.weights)
-    return line.equation, line.where, shapes, line.params or None, line.flops or None
-
-
-def _shape(weight: WeightRow) -> str:
-    shape = "×".join(map(str, weight.shape)) or "1"
-    if weight.borrowed:
-        return f"({shape}, the target's)"
-    return f"({shape}, counted above)" if weight.tied else shape
-
-
-def _csv(found: Explanation) -> Table:
-    rows = [
-        (stage.name, stage.times, line.equation, line.where, _ranges(line), line.params, line.flops)
-        for stage in found.stages
-        for line in stage.lines
-    ]
-    return Table(CSV, rows)
-
-
-def _ranges(line: LineRow) -> str:
-    return " ".join(f"{letter}={size}" for letter, size in line.ranges.items())

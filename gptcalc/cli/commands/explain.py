@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.cli.options import Model, Set, context_warnings, number
 from gptcalc.conventions import ExplainRun
+from gptcalc.errors import InputError
+from gptcalc.options import Option
 
 
 def command(
     model: Model,
     how: ExplainRun,
     settings: Set = [],  # noqa: B006
+    part: Annotated[
+        str | None, Option("Only this: attention, mlp, experts, router, norm, mla, embedding, …", "PART")
+    ] = None,
+    layer: Annotated[
+        int | None, Option("Only the lines of one layer, counted from 0.", read=number("--layer", least=0))
+    ] = None,
+    symbols: Annotated[bool, Option("Letters only, no numbers.")] = False,
+    numbers: Annotated[bool, Option("The ranges of every line as numbers, too.")] = False,
 ) -> Answer:
     """The sums, with indices and ranges: every equation of the forward pass, and what it costs."""
     from gptcalc.equations import equations, workload
-    from gptcalc.report.explain import explanation
+    from gptcalc.report.explain import Wanted, explanation
     from gptcalc.sources import load
 
+    if symbols and numbers:
+        raise InputError("--symbols: with --numbers, nothing is left out", "one of them", "usage")
     loaded = load(model, settings)
-    warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
-    work = workload(loaded.architecture, how)
-    lines = equations(loaded.architecture, how.form, how.kept, how.chunks)
-    found = explanation(loaded.architecture.name, lines, work)
-    return Answer(found, show("explain", found), warnings)
+    architecture = loaded.architecture
+    warnings = (*loaded.notes, *context_warnings(architecture, how))
+    work = workload(architecture, how)
+    lines = equations(architecture, how.form, how.kept, how.chunks)
+    blocks = () if layer is None else tuple(architecture.blocks())
+    found = explanation(architecture.name, lines, work, blocks, Wanted(part, layer))
+    detail = "symbols" if symbols else "numbers" if numbers else "usual"
+    return Answer(found, show("explained", found, detail), warnings)

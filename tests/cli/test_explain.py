@@ -1,0 +1,126 @@
+"""`explain`: every symbol is named, what stands twice is shown once, a part or a layer alone, what a step reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import CacheForm, Chunks, Form
+from gptcalc.equations import Workload, equations
+from gptcalc.equations.grammar import Chosen, Reference, sentence, walk
+from gptcalc.report.explain import explanation
+from gptcalc.report.legend import VALUES, legend
+from gptcalc.sources import load
+from gptcalc.sources.preset import names
+from tests.conftest import Command
+from tests.reference_cases import DOCUMENTS, architecture
+
+FORMS: list[tuple[Form, CacheForm, Chunks]] = [
+    ("expanded", "latent", None),
+    ("absorbed", "latent", None),
+    ("expanded", "expanded", None),
+    ("expanded", "latent", 4),
+]
+
+
+def forms(model: Architecture) -> set[tuple[str, str]]:
+    """Names that a legend gives the values of a model's lines, in every form they are written in."""
+    found = set()
+    for form, cache, chunks in FORMS:
+        made = equations(model, form, cache, chunks)
+        lines = [(line, Workload(64)) for stage in made.stages for line in stage.lines]
+        symbols = {symbol.symbol for symbol in legend(lines)}
+        for line, _ in lines:
+            tree = sentence(line.text)
+            used = {node.name for node in (tree.left, *walk(tree.right)) if isinstance(node, (Reference, Chosen))}
+            assert used | line.ranges().keys() <= symbols
+        found |= {(s.symbol, s.meaning) for s in legend(lines) if s.kind == "value"}
+    return found
+
+
+def test_every_symbol_has_a_name_in_words() -> None:
+    found = set()
+    for name in DOCUMENTS:
+        found |= forms(architecture(name))
+    for name in names():
+        found |= forms(load(name).architecture)
+    unused = set(VALUES.values()) - {meaning.partition(", of the last")[0] for _, meaning in found}
+    assert not unused, f"{sorted(unused)} are names of nothing"
+
+
+def test_what_stands_in_several_stages_is_shown_once(gptcalc: Command) -> None:
+    shown = gptcalc("explain", "deepseek-v3").out
+    assert shown.count("Σ_i n[t,i]·W_DQ[i,m]") == 1
+    assert [line.split("  ")[0] for line in shown.splitlines() if line.startswith(("attn: ", "moe: "))] == [
+        "attn: as in mla+mlp",
+        "attn: as in mla+mlp",
+        "moe: as in mla+moe",
+    ]
+    # one module: 2·d·d + 3 norms + latent attention + experts; the attention alone, by hand
+    d, q, kv, h = 7168, 1536, 512, 128
+    attention = d + d * q + q + q * h * 192 + d * (kv + 64) + kv + kv * h * 256 + h * 128 * d
+    (first, second) = (line for line in shown.splitlines() if line.startswith("attn: "))
+    assert f"{attention:,}" in first
+    assert f"{attention:,}" in second
+
+
+def test_what_differs_a_little_is_shown_by_its_differences(gptcalc: Command) -> None:
+    lines = gptcalc("explain", "gemma-2-9b").out.splitlines()
+    assert "attn: as in local+mlp, but for" in [line.split("  ")[0] for line in lines]
+    assert sum("W_Q[i,g,r,a]" in line for line in lines) == 1
+
+
+def test_a_part_alone(gptcalc: Command) -> None:
+    found = gptcalc("explain", "deepseek-v3", "--part", "attention", "--json").json
+    assert {line["part"] for stage in found["stages"] for line in stage["lines"]} == {"attn"}
+    assert [stage["name"] for stage in found["stages"]] == ["mla+mlp", "mla+moe", "mtp"]
+    routers = gptcalc("explain", "mixtral-8x7b", "--part", "router", "--json").json
+    assert routers["params"] == 32 * 4096 * 8
+
+
+def test_one_layer_alone(gptcalc: Command) -> None:
+    first, last = (gptcalc("explain", "deepseek-v3", "--layer", n, "--json").json for n in ("2", "60"))
+    assert [stage["name"] for stage in (*first["stages"], *last["stages"])] == ["mla+mlp", "mla+moe"]
+    per_layer = {row["name"]: row for row in gptcalc("explain", "deepseek-v3", "--json").json["stages"]}
+    assert first["params"] * 3 == per_layer["mla+mlp"]["params"]
+    assert last["flops"] * 58 == per_layer["mla+moe"]["flops"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--layer", "12"], "gptcalc: --layer 12: there are layers 0 to 11"),
+        (["--part", "atention"], "did you mean attention?"),
+        (["--symbols", "--numbers"], "one of them"),
+    ],
+)
+def test_what_is_not_there_is_refused(arguments: list[str], problem: str, gptcalc: Command) -> None:
+    found = gptcalc("explain", "gpt2", *arguments)
+    assert (found.status, found.out) == (2, "")
+    assert problem in found.err
+
+
+def test_letters_only_and_numbers_too(gptcalc: Command) -> None:
+    letters, numbers = (gptcalc("explain", "llama-3-8b", option).out for option in ("--symbols", "--numbers"))
+    assert "d × n_kv_heads × (n_heads/n_kv_heads) × (d/n_heads)" in letters
+    assert "4096" not in letters.partition("indices")[0]
+    assert "t=8192 g=8 r=4 a=128 i=4096" in numbers
+
+
+def test_what_a_step_reads_and_writes() -> None:
+    """By hand: keys and values of what it sees, in windows of so many."""
+    made = load("gemma-2-9b").architecture  # windows of 4096, 8 KV heads of 256
+    found = explanation("gemma-2-9b", equations(made), Workload(6000, "decode"))
+    local, full = found.stages[1:3]
+    assert sum(line.reads for line in local.lines) == 2 * 4096 * 8 * 256
+    assert sum(line.reads for line in full.lines) == 2 * 6000 * 8 * 256
+    assert sum(line.writes for line in local.lines) == 2 * 8 * 256
+    prompt = explanation("gemma-2-9b", equations(made), Workload(6000))
+    assert sum(line.reads + line.writes for stage in prompt.stages for line in stage.lines) == 0
+
+
+def test_a_step_reads_a_whole_state() -> None:
+    made = load("mamba2-130m").architecture
+    found = explanation("mamba2-130m", equations(made), Workload(100, "decode"))
+    writes = {line.equation.partition("[")[0]: line.writes for line in found.stages[1].lines if line.writes}
+    assert writes["S"] == 1536 * 128  # d_inner × d_state
