@@ -9,93 +9,21 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from msgspec.structs import replace
-
 from gptcalc.architecture import (
-    LENGTH_EPS,
     Attention,
     BlockIndexer,
     Differential,
     DynamicMask,
     KeyValueConvolution,
-    OutputGate,
-    QKNorm,
     RelativeBias,
-    Temperature,
 )
 from gptcalc.equations import convolved, relative
+from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, ix, limited, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
-from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve, convolve_by_token
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
+from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
-from gptcalc.equations.rope import Rotation, pairs_scope
-from gptcalc.equations.symbols import Symbols
-
-
-def head_indices(a: Attention) -> tuple[str, str]:
-    """How the heads of queries and those of keys are written; halves of them (ξ) where two make a difference."""
-    if a.differential is not None:
-        return ("ξ,h", "ξ,h") if a.n_kv_heads == a.n_heads else ("ξ,g,r", "ξ,g")
-    if a.n_kv_heads == a.n_heads:
-        return "h", "h"
-    return ("h", "") if a.n_kv_heads == 1 else ("g,r", "g")
-
-
-def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None) -> dict[str, Index]:
-    """What the index letters of attention run over; d_source: the encoder's width."""
-    name = a.section
-    n_heads = symbols.index("n_heads", a.n_heads, "heads", name, "tp")
-    d_head = symbols.index("d_head", a.d_head, "channels", name)
-    if a.d_head * a.n_heads == d.size:
-        d_head = symbols.derived(f"{d.symbol}/{n_heads.symbol}", a.d_head, "channels")
-    letters = {"i": d, "h": n_heads, "a": d_head, "w": d_head}
-    if a.with_embedding:
-        letters["ϊ"] = symbols.derived(f"2·{d.symbol}", 2 * d.size, "channels")
-    if a.adapter is not None:
-        letters["ẏ"] = symbols.index("adapter_rank", a.adapter.rank, "channels", name)
-    if a.d_v != a.d_head:
-        letters["w"] = symbols.index("d_v", a.d_v, "channels", name)
-    if a.n_kv_heads not in (1, a.n_heads):
-        g = symbols.index("n_kv_heads", a.n_kv_heads, "heads", name, "kv")
-        letters["g"] = g
-        letters["r"] = symbols.derived(f"{n_heads.symbol}/{g.symbol}", a.n_heads // a.n_kv_heads, "heads", "tp")
-    if a.differential is not None:
-        letters |= halves(letters)
-    if a.cca is not None:
-        letters |= convolved.scope(a, a.cca, letters, symbols)
-    if a.dynamic_mask is not None:
-        letters["ν"] = letters["g" if a.n_kv_heads not in (1, a.n_heads) else "h"]
-        if a.n_kv_heads == 1:
-            letters["ν"] = symbols.derived("1", 1, "heads")
-    if a.bottleneck is not None:
-        letters["m"] = symbols.index("q_rank", a.bottleneck.rank, "channels", name)
-    if a.experts is not None:
-        letters["e"] = symbols.index("n_experts", a.experts.n_experts, "experts", name, "ep")
-        letters["η"] = replace(letters["e"], role="choices", shard=None)  # the router is everywhere
-        letters["j"] = symbols.index("top_k", a.experts.top_k, "chosen", name)
-    if a.index is not None:
-        letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
-        letters["b"] = Index(f"⌈S/{a.index.block}⌉", 0, "entries", every=a.index.block)
-    letters |= pairs_scope(a.rope, a.d_head)
-    if a.scores.relative is not None:
-        letters["ϱ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
-        letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)
-    if a.kv_conv is not None:
-        letters |= convolution_scope(a.kv_conv.kernel, name, symbols, OF_KEYS)
-    if a.source and d_source is not None:
-        letters["σ"] = Index("N", 0, "source")
-        letters["υ"] = d if d_source == d.size else symbols.index("d_source", d_source, "channels")
-    return letters | relative.scope(a, symbols)
-
-
-def halves(letters: dict[str, Index]) -> dict[str, Index]:
-    """Heads in two halves: ξ says which."""
-    found = {"ξ": Symbols.derived("2", 2, "heads")}
-    for letter in ("h", "g"):
-        if letter in letters:
-            whole = letters[letter]
-            found[letter] = replace(whole, symbol=f"{whole.symbol}/2", size=whole.size // 2)
-    return found
+from gptcalc.equations.rope import Rotation
 
 
 def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bool) -> None:
@@ -117,12 +45,12 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
     else:
         _, kv = head_indices(a)
         for name, letter in (("K", "a"), ("V", "w")):
-            where = _ix("s", kv, letter)
+            where = ix("s", kv, letter)
             lines.read(f"{name}[{where}] = {name}_{a.kv.from_}[{where}]")
     if a.qk_norm is not None and a.qk_norm.at_read:
         _, kv = head_indices(a)
-        keys = f"K[{_ix('s', kv, 'a')}]"
-        _qk_norm(lines, a.qk_norm, "k", keys, kv)
+        keys = f"K[{ix('s', kv, 'a')}]"
+        qk_normed(lines, a.qk_norm, "k", keys, kv)
     if a.index is not None:
         _indexer(lines, a, a.index, rotation)
         pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
@@ -146,10 +74,6 @@ def _looked_on(a: Attention) -> tuple[str, str, str]:
     return ("s", "K", "V") if a.causal else ("s", "k", "v")
 
 
-def _ix(*letters: str) -> str:
-    return ",".join(letter for letter in letters if letter)
-
-
 def _input(a: Attention, name: Literal["q", "k", "v"] = "q") -> tuple[str, str]:
     """What queries, keys or values are made of, and the letter of its channels."""
     if a.own_inputs and name != "q":
@@ -167,12 +91,12 @@ def _adapt(lines: Lines, a: Attention, name: Literal["q", "k", "v"], here: str) 
 
 def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     q, _ = head_indices(a)
-    here = _ix("t", q, "a")
+    here = ix("t", q, "a")
     if a.bottleneck is not None:
         lines.sum("c_Q[t,m] = Σ_i n[t,i]·W_DQ[i,m]", saved=2, W_DQ="q_a")
         norm_line(lines, a.bottleneck.norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
-        bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
-        lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{_ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+        bias = plus(f"b_Q[{ix(q, 'a')}]", "q" in a.bias)
+        lines.sum(f"q[{here}] = Σ_m c_Q[t,m]·W_UQ[{ix('m', q, 'a')}]{bias}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
     elif a.cca is not None:
         pass  # made with the keys
     elif a.experts is not None:
@@ -181,46 +105,37 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
         lines.pointwise(f"R(t) = top_η({a.experts.top_k}, ρ[t,η])")
         lines.pointwise("π[t,η] = softmax_{η | η ∈ R(t)}(ρ[t,η])")
         lines.sum(
-            f"q_E[{_ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{_ix('e', 'i', q, 'a')}]",
+            f"q_E[{ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{ix('e', 'i', q, 'a')}]",
             chosen,
             saved=2,
             W_Q=Mark("q", "queries"),
         )
-        lines.pointwise(f"q[{_ix('t', 'j', q, 'a')}] = q_E[{_ix('t', 'e', q, 'a')}], e = element(R(t), j)")
+        lines.pointwise(f"q[{ix('t', 'j', q, 'a')}] = q_E[{ix('t', 'e', q, 'a')}], e = element(R(t), j)")
     else:
-        bias = plus(f"b_Q[{_ix(q, 'a')}]", "q" in a.bias)
+        bias = plus(f"b_Q[{ix(q, 'a')}]", "q" in a.bias)
         i, n = _input(a)
-        lines.sum(f"q[{here}] = Σ_{i} {n}·W_Q[{_ix(i, q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
+        lines.sum(f"q[{here}] = Σ_{i} {n}·W_Q[{ix(i, q, 'a')}]{bias}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
         _adapt(lines, a, "q", here)
     slot = "j" if a.experts is not None else ""
-    positioned(lines, a, rotation, "q", f"q[{_ix('t', slot, q, 'a')}]", q, "(S + t)" if a.with_target else "t")
+    positioned(lines, a, rotation, "q", f"q[{ix('t', slot, q, 'a')}]", q, "(S + t)" if a.with_target else "t")
     if a.scores.temperature is not None:
-        whole = _ix("t", slot, q, "a")
+        whole = ix("t", slot, q, "a")
         lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.scores.temperature)}")
     if a.scores.log_length is not None:
-        whole = _ix("t", slot, q, "a")
+        whole = ix("t", slot, q, "a")
         lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.scores.log_length}))/ln({a.scores.log_length})")
 
 
 def _relative(lines: Lines, a: Attention, relative: RelativeBias) -> None:
     """What each query's bias is at each distance."""
     q, _ = head_indices(a)
-    states = f"q_P[{_ix('t', q, 'ϱ')}]"
-    lines.sum(f"{states} = Σ_i n[t,i]·W_P[{_ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
+    states = f"q_P[{ix('t', q, 'ϱ')}]"
+    lines.sum(f"{states} = Σ_i n[t,i]·W_P[{ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
     if relative.limit is not None:
         limited(lines, states, "ϱ", relative.limit, "relative.factor", q)
     if a.scores.temperature is not None:
         lines.pointwise(f"{states} = {states}·{growth(a.scores.temperature)}")
-    lines.sum(f"b_P[{_ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
-
-
-def growth(t: Temperature) -> str:
-    """The factor of the query at position t."""
-    steps = f"(t + {t.shift})/{number(t.floor)}" if t.shift else f"t/{number(t.floor)}"
-    scale = signed(t.scale)
-    if t.form == "beyond":
-        return f"(1 + {scale}·ln(max(1, {steps})))"
-    return f"(1 + {steps})^{scale}" if t.form == "power" else f"(1 + {scale}·ln(1 + ⌊{steps}⌋))"
+    lines.sum(f"b_P[{ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
 
 
 def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs | None) -> None:
@@ -228,21 +143,21 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     _, kv = head_indices(a)
     at, i, n, once = ("σ", "υ", "x_S[σ,υ]", Once()) if a.source else ("t", *_input(a, "k"), None)
     n_v = n if a.source else _input(a, "v")[1]
-    k, v = _ix(at, kv, "a"), _ix(at, kv, "w")
+    k, v = ix(at, kv, "a"), ix(at, kv, "w")
     if a.cca is not None:
         positioned(lines, a, rotation, "k", f"k[{k}]", kv)
         _store(lines, a, pairs)
         return
-    bias = plus(f"b_K[{_ix(kv, 'a')}]", "k" in a.bias)
-    text = f"k[{k}] = Σ_{i} {n}·W_K[{_ix(i, kv, 'a')}]{bias}"
+    bias = plus(f"b_K[{ix(kv, 'a')}]", "k" in a.bias)
+    text = f"k[{k}] = Σ_{i} {n}·W_K[{ix(i, kv, 'a')}]{bias}"
     lines.sum(text, once, saved=2, W_K=Mark("k", "keys"), b_K="k.bias")
     _adapt(lines, a, "k", k)
     if a.k_eq_v:
         turned = a.rope is not None and a.qk_norm is None  # then the backward pass needs v beside the rotated k
         lines.pointwise(f"v[{v}] = k[{v}]", saved=2 if turned else 0)
     else:
-        bias = plus(f"b_V[{_ix(kv, 'w')}]", "v" in a.bias)
-        text = f"v[{v}] = Σ_{i} {n_v}·W_V[{_ix(i, kv, 'w')}]{bias}"
+        bias = plus(f"b_V[{ix(kv, 'w')}]", "v" in a.bias)
+        text = f"v[{v}] = Σ_{i} {n_v}·W_V[{ix(i, kv, 'w')}]{bias}"
         lines.sum(text, once, saved=2, W_V=Mark("v", "values"), b_V="v.bias")
         _adapt(lines, a, "v", v)
     if a.kv_conv is not None:
@@ -250,7 +165,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     if a.v_norm is not None:
         norm_line(lines, a.v_norm, f"v[{v}]", f"v[{v}]", "w", "v_norm", name="_v", saved=2)
     if a.clip is not None:
-        _clip(lines, f"v[{v}]", a.clip)
+        clip(lines, f"v[{v}]", a.clip)
     if a.value_scale != 1.0:
         lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
     positioned(lines, a, rotation, "k", f"k[{k}]", kv)
@@ -264,7 +179,7 @@ def _convolve_keys_and_values(lines: Lines, a: Attention, c: KeyValueConvolution
         if c.token_taps:
             convolve_by_token(lines, name, source, kv, channel, f"{name}_conv", c.kernel, terms)
         else:
-            convolve(lines, name, _ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
+            convolve(lines, name, ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
 
 
 def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
@@ -272,25 +187,21 @@ def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
     _, kv = head_indices(a)
     if a.causal or a.source:
         s, kept = _looked_on(a)[0], pairs if pairs is not None else OfSource()
-        lines.store(f"K[{_ix(s, kv, 'a')}] = k[{_ix(s, kv, 'a')}]", "keys", kept)
-        lines.store(f"V[{_ix(s, kv, 'w')}] = v[{_ix(s, kv, 'w')}]", "values", kept)
-
-
-def _clip(lines: Lines, what: str, limit: float) -> None:
-    lines.pointwise(f"{what} = clip({what}, −{number(limit)}, {number(limit)})", saved=2)
+        lines.store(f"K[{ix(s, kv, 'a')}] = k[{ix(s, kv, 'a')}]", "keys", kept)
+        lines.store(f"V[{ix(s, kv, 'w')}] = v[{ix(s, kv, 'w')}]", "values", kept)
 
 
 def _choice(a: Attention) -> str:
     """The blocks that the queries of a KV head attend to, as a set."""
     _, kv = head_indices(a)
-    return f"J({_ix('t', kv)})"
+    return f"J({ix('t', kv)})"
 
 
 def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation | None) -> None:
     """Which blocks of keys the query heads of each KV head attend to."""
     _, kv = head_indices(a)
-    query, score = _ix("t", kv, "ι"), _ix("t", "s", kv)
-    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{_ix('i', kv, 'ι')}]", saved=2, W_IQ=Mark("index.q", "block index"))
+    query, score = ix("t", kv, "ι"), ix("t", "s", kv)
+    lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{ix('i', kv, 'ι')}]", saved=2, W_IQ=Mark("index.q", "block index"))
     norm_line(lines, index.norm, f"q_I[{query}]", f"q_I[{query}]", "ι", "index.q_norm", name="_J", saved=2)
     lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "block index"))
     norm_line(lines, index.norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
@@ -302,53 +213,17 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
     block = index.block
     best = f"largest_{{s | ⌊s/{block}⌋ = b, s ≤ t}}(ζ[{score}])"
     newest = f"⌊t/{block}⌋ − {index.local} < b ≤ ⌊t/{block}⌋"
-    lines.pointwise(f"I[{_ix('t', 'b', kv)}] = {{∞ if {newest}; {best} otherwise}}")
-    lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{_ix('t', 'b', kv)}])")
-
-
-def positioned(
-    lines: Lines, a: Attention, rotation: Rotation | None, name: str, whole: str, heads: str, position: str = "t"
-) -> None:
-    """Norm, clip and rotate queries or keys (`name`), the norm before both or after the rotation."""
-    norm = a.qk_norm if name == "q" or not (a.qk_norm and a.qk_norm.at_read) else None
-    if norm is not None and not norm.after_rope:
-        _qk_norm(lines, norm, name, whole, heads)
-    if a.qk_limit is not None:
-        limited(lines, whole, "a", a.qk_limit, "q_factor" if name == "q" else None, heads)
-    if name == "k" and a.cca is not None:
-        lines.pointwise(f"{whole} = f_K[{heads}]·{whole}", saved=2, f_K="k_factor")
-    if a.clip is not None:
-        _clip(lines, whole, a.clip)
-    if rotation is not None:
-        rotation.turn(lines, whole, "a", position)
-    if norm is not None and norm.after_rope:
-        _qk_norm(lines, norm, name, whole, heads)
-
-
-def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | None, heads: str) -> None:
-    """A vector of so many channels made no longer than the limit; with a key, times learned factors before."""
-    name = whole[: whole.index("[")]
-    if key is not None:
-        factor: dict[str, Any] = {f"f_{name}": key}
-        lines.pointwise(f"{whole} = f_{name}[{_ix(heads, channel)}]·{whole}", saved=2, **factor)
-    length = f"√{lines.scope[channel].size}·rms_{channel}({whole})"
-    shorter = f"{whole} = min(1, {number(limit)}/({length} + ε))·{whole}"
-    lines.pointwise(shorter, saved=2, constants={"ε": LENGTH_EPS})
-
-
-def _qk_norm(lines: Lines, norm: QKNorm, name: str, whole: str, heads: str) -> None:
-    weight = "a" if norm.over == "head" else _ix(heads, "a")
-    over = _ix(heads, "a") if norm.over == "full" else "a"
-    norm_line(lines, norm, whole, whole, over, f"{name}_norm", weight, name=f"_{name}", saved=2)
+    lines.pointwise(f"I[{ix('t', 'b', kv)}] = {{∞ if {newest}; {best} otherwise}}")
+    lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{ix('t', 'b', kv)}])")
 
 
 def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> None:
     q, kv = head_indices(a)
     s, keys, values = _looked_on(a)
     slot = "j" if a.experts is not None else ""
-    here = _ix("t", s, slot, q)
-    query, out = _ix("t", slot, q, "a"), _ix("t", slot, q, "w")
-    lines.sum(f"z[{here}] = Σ_a q[{query}]·{keys}[{_ix(s, kv, 'a')}]", pairs)
+    here = ix("t", s, slot, q)
+    query, out = ix("t", slot, q, "a"), ix("t", slot, q, "w")
+    lines.sum(f"z[{here}] = Σ_a q[{query}]·{keys}[{ix(s, kv, 'a')}]", pairs)
     if a.scores.disentangled is not None:
         lines.pointwise(f"z[{here}] = z[{here}] + b_Z[{here}]", pairs)
     scale, width = a.scores.scale, a.d_head * a.scores.kinds
@@ -363,15 +238,15 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
         z = f"{z} − {factor}slope[{q}]·(t − s)"
     if a.scores.relative is not None:
         near = f"t − s < {a.scores.relative.extent}"
-        lines.pointwise(f"b[{here}] = {{b_P[{_ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
+        lines.pointwise(f"b[{here}] = {{b_P[{ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
     if a.scores.buckets is not None:
-        z = f"{z} + b_Z[{_ix('t', s, q)}]"
+        z = f"{z} + b_Z[{ix('t', s, q)}]"
     if a.dynamic_mask is not None:
-        z = f"{z} + b_Δ[{_ix('s', kv)}]"
+        z = f"{z} + b_Δ[{ix('s', kv)}]"
     if a.scores.token_sinks:
-        lines.sum(f"sink_T[{_ix('t', q)}] = Σ_i n[t,i]·W_T[{_ix('i', q)}]", saved=2, W_T="token_sinks")
-        lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink_T[{_ix('t', q)}])", pairs, 2, flash=LOG_SUM_EXP)
+        lines.sum(f"sink_T[{ix('t', q)}] = Σ_i n[t,i]·W_T[{ix('i', q)}]", saved=2, W_T="token_sinks")
+        lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink_T[{ix('t', q)}])", pairs, 2, flash=LOG_SUM_EXP)
     elif a.scores.sinks:
         lines.pointwise(f"α[{here}] = softmax_{s}({z}; sink[{q}])", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     else:
@@ -382,25 +257,25 @@ def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> N
     if a.differential is not None:
         _difference(lines, a, a.differential, pairs)
         return
-    lines.sum(f"o[{out}] = Σ_{s} α[{here}]·{values}[{_ix(s, kv, 'w')}]", pairs, saved=2)
+    lines.sum(f"o[{out}] = Σ_{s} α[{here}]·{values}[{ix(s, kv, 'w')}]", pairs, saved=2)
     if a.out_norm is not None:
-        over = "w" if a.out_norm.over == "head" else _ix(q, "w")
+        over = "w" if a.out_norm.over == "head" else ix(q, "w")
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)
     if a.gate is not None:
-        gated(lines, a.gate, _ix("t", slot), q, "w")
+        gated(lines, a.gate, ix("t", slot), q, "w")
 
 
 def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
     """By how much the scores of a key grow, made of its values again in every pass, and which keys are seen."""
     _, kv = head_indices(a)
-    where = _ix("s", kv)
+    where = ix("s", kv)
     over = "w" if not kv else f"{{{kv},w}}"
-    lines.sum(f"Δ[s,ν] = Σ_{over} V[{_ix('s', kv, 'w')}]·W_Δ[{_ix(kv, 'w')},ν]", saved=2, W_Δ="mask.dt")
+    lines.sum(f"Δ[s,ν] = Σ_{over} V[{ix('s', kv, 'w')}]·W_Δ[{ix(kv, 'w')},ν]", saved=2, W_Δ="mask.dt")
     at = f"ν = {kv}" if kv else "ν = 0"
     lines.pointwise(f"b_Δ[{where}] = exp(A[ν]·softplus(Δ[s,ν])), {at}", saved=2, A="mask.A")
-    chosen = f"J({_ix('t', kv)})"
-    lines.pointwise(f"ζ[{_ix('t', where)}] = b_Δ[{where}]", Pairs())
-    lines.pointwise(f"{chosen} = top_s({mask.top_k}, ζ[{_ix('t', where)}])")
+    chosen = f"J({ix('t', kv)})"
+    lines.pointwise(f"ζ[{ix('t', where)}] = b_Δ[{where}]", Pairs())
+    lines.pointwise(f"{chosen} = top_s({mask.top_k}, ζ[{ix('t', where)}])")
     return Pairs(top_k=mask.top_k, chosen=chosen)
 
 
@@ -412,23 +287,12 @@ def _difference(lines: Lines, a: Attention, d: Differential, pairs: Pairs | None
         lines.pointwise(f"λ_{n}[] = exp(Σ_a λ_q{n}[a]·λ_k{n}[a])", **keys)
     lines.pointwise("λ_0[] = 0.8 − 0.6·exp(−0.3·layer)")
     lines.pointwise("λ[] = λ_1[] − λ_2[] + λ_0[]")
-    less = f"β[{_ix('t', 's', q)}]"
-    lines.pointwise(f"{less} = α[{_ix('t', 's', '0', q)}] − λ[]·α[{_ix('t', 's', '1', q)}]", pairs, saved=2)
-    out = f"o[{_ix('t', q, 'ξ,w')}]"
-    lines.sum(f"{out} = Σ_s {less}·V[{_ix('s', 'ξ', kv, 'w')}]", pairs, saved=2)
+    less = f"β[{ix('t', 's', q)}]"
+    lines.pointwise(f"{less} = α[{ix('t', 's', '0', q)}] − λ[]·α[{ix('t', 's', '1', q)}]", pairs, saved=2)
+    out = f"o[{ix('t', q, 'ξ,w')}]"
+    lines.sum(f"{out} = Σ_s {less}·V[{ix('s', 'ξ', kv, 'w')}]", pairs, saved=2)
     norm_line(lines, d.norm, out, out, "ξ,w", "difference_norm", name="_o", saved=2)
     lines.pointwise(f"{out} = (1 − λ_0[])·{out}")
-
-
-def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str, source: str = "n[t,i]") -> None:
-    """The heads' outputs times their gates, which are made of the source."""
-    i = source[source.rindex(",") + 1 : -1]
-    each = _ix(heads, channel) if gate.over == "full" else heads
-    value = f"G_O[{_ix(here, each)}]"
-    bias = plus(f"b_OG[{each if gate.bias == 'full' else heads}]", bool(gate.bias))
-    lines.sum(f"{value} = Σ_{i} {source}·W_OG[{_ix(i, each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
-    function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{_ix(here, heads, channel)}]"
-    lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)
 
 
 def _slope(a: Attention) -> str:
@@ -446,16 +310,16 @@ def _output(lines: Lines, a: Attention) -> None:
     bias = plus("b_O[i]", "out" in a.bias)
     if a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
-        u = f"o_E[{_ix('t', 'e', q, 'w')}]"
-        lines.pointwise(f"{u} = π[t,e]·o[{_ix('t', 'j', q, 'w')}], j = place(e, R(t))", chosen, saved=2)
+        u = f"o_E[{ix('t', 'e', q, 'w')}]"
+        lines.pointwise(f"{u} = π[t,e]·o[{ix('t', 'j', q, 'w')}], j = place(e, R(t))", chosen, saved=2)
         lines.sum(
-            f"y[t,i] = Σ_{{e,{_ix(q, 'w')}}} {u}·W_O[{_ix('e', q, 'w', 'i')}]{bias}",
+            f"y[t,i] = Σ_{{e,{ix(q, 'w')}}} {u}·W_O[{ix('e', q, 'w', 'i')}]{bias}",
             chosen, W_O=Mark("out", "out"), b_O="out.bias",
         )  # fmt: skip
         return
     if a.differential is not None:
         q = f"{q.removeprefix('ξ,')},ξ"
-    out = _ix("t", q, "w")
+    out = ix("t", q, "w")
     lines.sum(
-        f"y[t,i] = Σ_{{{_ix(q, 'w')}}} o[{out}]·W_O[{_ix(q, 'w', 'i')}]{bias}", W_O=Mark("out", "out"), b_O="out.bias"
+        f"y[t,i] = Σ_{{{ix(q, 'w')}}} o[{out}]·W_O[{ix(q, 'w', 'i')}]{bias}", W_O=Mark("out", "out"), b_O="out.bias"
     )

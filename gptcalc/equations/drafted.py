@@ -7,7 +7,7 @@ Letters: t slots of the block, ţ the same as keys; ť the tokens whose states c
 from __future__ import annotations
 
 from gptcalc.architecture import Attention
-from gptcalc.equations import attention
+from gptcalc.equations import attention_heads
 from gptcalc.equations.conditions import Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, number, plus
 from gptcalc.equations.rope import Rotation
@@ -18,7 +18,7 @@ BEHIND = "(S + t)"
 
 def scored(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     """n[t,i] and the target's states x_T[ť,i] → o[t,h,w]."""
-    q, kv = attention.head_indices(a)
+    q, kv = attention_heads.head_indices(a)
     _keys_and_values(lines, a, rotation, "x_T", "ť", "ť", "", kv)
     k, v = _ix("s", kv, "a"), _ix("s", kv, "w")
     lines.store(f"K[{k}] = k[{k}]", "keys", Pairs())
@@ -47,7 +47,7 @@ def _keys_and_values(
         marks = {f"W_{big}": Mark(key, "keys" if use == "keys" else "values"), f"b_{big}": f"{key}.bias"}
         lines.sum(f"{here} = Σ_i {source}[{at},i]·W_{big}[i,{where}]{bias}", saved=2, **marks)  # type: ignore[arg-type]
         if plain == "k":
-            attention.positioned(lines, a, rotation, "k", here, kv, position)
+            attention_heads.positioned(lines, a, rotation, "k", here, kv, position)
 
 
 def _ix(*letters: str) -> str:

@@ -81,9 +81,9 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
     d, symbols = of.d, of.symbols
     match mixer:
         case Attention():
-            from gptcalc.equations import attention
+            from gptcalc.equations import attention_heads
 
-            return attention.scope(mixer, d, symbols, of.model.d_source)
+            return attention_heads.scope(mixer, d, symbols, of.model.d_source)
         case Mlp():
             from gptcalc.equations import mlp
 

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gptcalc.architecture import Indexer, LatentAttention
-from gptcalc.equations.attention import gated, growth
+from gptcalc.equations.attention_heads import gated, growth
 from gptcalc.equations.conditions import Near, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import norm_line

@@ -27,7 +27,7 @@ from gptcalc.architecture import (
     stem,
     sublayers,
 )
-from gptcalc.equations import altup, attention, embedding, head, hyper, kinds, mlp, relative, residuals
+from gptcalc.equations import altup, attention_heads, embedding, head, hyper, kinds, mlp, relative, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import norm_line
@@ -175,10 +175,10 @@ class _Model:
         mixers = [m for block, _ in self.model.groups() for m in sublayers(block) if isinstance(m, Attention)]
         for a in mixers:
             if (a.scores.buckets is not None and a.scores.buckets.shared) or a.scores.disentangled is not None:
-                lines.scope |= attention.scope(a, self.d, self.symbols)
+                lines.scope |= attention_heads.scope(a, self.d, self.symbols)
                 shared = lines.under("attention", "")
                 if a.scores.buckets is not None:
-                    relative.bucket_bias(shared, a, a.scores.buckets, attention.head_indices(a)[0])
+                    relative.bucket_bias(shared, a, a.scores.buckets, attention_heads.head_indices(a)[0])
                 if a.scores.disentangled is not None:
                     relative.table(shared, a.scores.disentangled)
                 return
