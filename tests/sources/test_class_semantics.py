@@ -75,6 +75,27 @@ def test_totals_are_the_classes(config: dict[str, Any], expected: int) -> None:
     assert total(config) == expected
 
 
+MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [({"attention_bias": True}, 136_832), ({"norm_after": True, "qk_norm_type": "olmo"}, 136_576)],
+)
+def test_rows_that_mark_images_have_no_logits(fields: dict[str, Any], expected: int) -> None:
+    """Nothing ties the two tables of Molmo 2, whatever a config says."""
+    found = arch({"model_type": "molmo2", "tie_word_embeddings": True, "text_config": {**MOLMO2, **fields}})
+    assert (found.v, found.head.rows, params(found).total) == (102, 97, expected)
+
+
+def test_layers_that_are_not_listed_turn_as_trained() -> None:
+    rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0}
+    found = read({**MOLMO2, "rope_parameters": rope, "rope_scaling_layers": [0, 2]}).document
+    assert found["layers"] == "n*[attn+mlp unscaled+mlp]"
+    assert found["rope"] == {"theta": 5000, "scaling": {"kind": "linear", "factor": 4}}
+    assert found["unscaled"]["rope"] == {"theta": 5000}
+
+
 @pytest.mark.parametrize(
     ("whole", "text", "tied"), [(False, True, False), (True, False, True), (None, False, False), (False, None, False)]
 )

@@ -76,6 +76,7 @@ FAMILIES = {
     "mistral": "mixtral mistral4 mistral_large4_text mistral ministral ministral3",
     "mllama": "mllama_text_model",
     "modernbert": "modernbert modernbert-decoder",
+    "molmo": "molmo2_text",
     "mosaic": "dbrx mpt",
     "muse": "muse_glimmer_text muse_spark_text",
     "nanochat": "nanochat",

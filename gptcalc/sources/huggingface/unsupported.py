@@ -39,7 +39,6 @@ UNSUPPORTED: dict[str, str] = {
     "kosmos-2": "a text model with norms inside its sublayers is not read yet",
     "kosmos-2.5": "a text model with sinusoidal positions beside an image encoder is not read yet",
     "kyutai_speech_to_text": "parallel streams of audio codes are not supported yet",
-    "molmo2": "a table of embeddings with more rows than the output has is not supported yet",
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
     "musicgen": "parallel streams of audio codes are not supported yet",
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
