@@ -9,7 +9,7 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, NAMES, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, choice, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, when
 from gptcalc.sources.huggingface.rope import parameters, rope
 from gptcalc.sources.huggingface.tensors import QKV, UP_GATE, Entry, Held, Names, fused, in_layers
 
