@@ -11,9 +11,10 @@ from gptcalc.equations.conditions import (
     Workload,
     workload,
 )
-from gptcalc.equations.language import Index, Line, Reference, Tensor, Weight
+from gptcalc.equations.language import Index, Line, Tensor, Weight
 from gptcalc.equations.model import equations
 from gptcalc.equations.stages import Equations, Layer, Stage
+from gptcalc.equations.statement import Reference
 
 __all__ = [
     "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference",

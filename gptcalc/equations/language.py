@@ -33,7 +33,6 @@ How mixers without a growing cache are written:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -42,6 +41,7 @@ from msgspec import Struct
 from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Keep, Within, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
+from gptcalc.equations.statement import Reference, Statement, parse
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -105,75 +105,6 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
     if prefix.shared and not mark.own:
         return Weight(f"shared.{prefix.shared}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use, shared=True)
     return Weight(f"{prefix}.{mark.key}", where, f"{prefix.kind}.{mark.key}", mark.use)
-
-
-class Reference(Struct, frozen=True):
-    """A symbol with its indices, as it stands in a line."""
-
-    name: str
-    indices: tuple[str, ...]
-
-
-class Statement(Struct, frozen=True):
-    """A line's text, taken apart: left side, everything referred to, and the factors of its sum."""
-
-    left: Reference
-    references: tuple[Reference, ...]
-    factors: tuple[Reference, ...]
-    summed: tuple[str, ...]
-    adds: bool = False  # += adds to what the left side was
-
-
-@lru_cache(maxsize=4096)
-def parse(text: str) -> Statement:
-    """Take a line apart. The same text always means the same, so this is done once for all models."""
-    left_text, _, right_text = text.partition("=")
-    references = _references(text)
-    left = references[0] if "[" in left_text else Reference("", ())
-    adds = left_text.endswith("+")
-    _, sum_, behind = right_text.partition("Σ_")
-    if not sum_:
-        return Statement(left, references, _references(right_text) if adds else (), (), adds)
-    if behind.startswith("{"):
-        summed, _, behind = behind[1:].partition("}")
-    else:
-        summed, behind = behind[0], behind[1:]
-    factors = _references(_before_sum(behind))
-    return Statement(left, references, factors, _letters(summed.partition("|")[0]), adds)
-
-
-def _references(text: str) -> tuple[Reference, ...]:
-    """Every NAME[indices], from left to right."""
-    found = []
-    end = 0
-    while (start := text.find("[", end)) >= 0:
-        first = start
-        while first > end and _in_a_name(text[first - 1]):
-            first -= 1
-        end = text.index("]", start)
-        found.append(Reference(text[first:start].lstrip("0123456789_"), _letters(text[start + 1 : end])))
-    return tuple(found)
-
-
-def _in_a_name(character: str) -> bool:
-    return character.isalnum() or character in "_′\u0302"
-
-
-def _before_sum(text: str) -> str:
-    """Up to the first + or − outside of brackets: what Σ reaches over."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and character in "+−," and at:
-            return text[:at]
-    return text
-
-
-def _letters(text: str) -> tuple[str, ...]:
-    """The indices: small letters that stand alone. What stands beside one in brackets (t − 3 + κ, d_nope + p) says how
-    far it is moved."""
-    around = zip(f" {text}", text, f"{text} "[1:], strict=False)
-    return tuple(at for before, at, after in around if at.islower() and not (_in_a_name(before) or _in_a_name(after)))
 
 
 #: a number that a text has by name, or a list of them by an index

@@ -90,7 +90,7 @@ def check(line: Line, node: Node, defined: set[str], model: Equations) -> None:
 
 
 def test_the_counts_read_what_the_tree_says() -> None:
-    """language.parse, which the counts need, and the grammar take a line apart alike."""
+    """statement.parse, which the counts need, and the grammar take a line apart alike."""
     for line in {
         line.text: line for model in all_equations() for stage in model.stages for line in stage.lines
     }.values():

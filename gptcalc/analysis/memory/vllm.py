@@ -212,13 +212,13 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
     for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
         match mixer:
             case Attention():
-                attention, stream = max(attention, _share(mixer.n_heads, parallel.tp) * mixer.d_v), max(stream, 2)
+                attention, stream = max(attention, _part(mixer.n_heads, parallel.tp) * mixer.d_v), max(stream, 2)
             case LatentAttention():
-                heads, head = _share(mixer.n_heads, parallel.tp), max(mixer.d_nope + mixer.d_rope, mixer.d_v)
+                heads, head = _part(mixer.n_heads, parallel.tp), max(mixer.d_nope + mixer.d_rope, mixer.d_v)
                 attention, stream = max(attention, 5 * heads * head + 2 * mixer.kv_rank), 7
                 anew = max(anew, heads * (mixer.d_nope + mixer.d_v))
             case Mlp():
-                dense = max(dense, _written(mixer.activation, _share(mixer.d_ff, parallel.tp)))
+                dense = max(dense, _written(mixer.activation, _part(mixer.d_ff, parallel.tp)))
             case Experts():
                 experts = max(experts, _workspace(architecture.d, mixer, parallel))
             case _:
@@ -230,7 +230,8 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
 LATENT_BLOCK, MADE_ANEW = 64, 2**16
 
 
-def _share(n: int, devices: int) -> int:
+def _part(n: int, devices: int) -> int:
+    """The largest of so many parts of what an engine pads rather than refuses."""
     return -(-n // devices)
 
 
