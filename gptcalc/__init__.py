@@ -8,8 +8,9 @@
     gptcalc.flops(model, context=1024).total
     gptcalc.memory(model, dtype="int4", tp=2).per_device.total
     gptcalc.fit(model, "24GiB", dtype="fp8").max_context
+    gptcalc.time(model, "h100-sxm", context=8192).per_token_s
 
-Every figure is an exact integer; the fields are the keys of the JSON. Wrong input raises InputError, with the message
+Every count is an exact integer; the fields are the keys of the JSON. Wrong input raises InputError, with the message
 that the command line prints. The keyword arguments are the fields of the structs in `gptcalc.conventions`. The witness
 is `gptcalc.reference`.
 """
@@ -17,9 +18,9 @@ is `gptcalc.reference`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gptcalc.api import InputError, fit, flops, kv, load, memory, params
+    from gptcalc.api import InputError, fit, flops, kv, load, memory, params, time
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params"]
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run
+from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run, TimeRun
 from gptcalc.errors import InputError
 from gptcalc.options import documented, keywords
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from gptcalc.analysis.memory.fit import Fit
     from gptcalc.analysis.memory.result import Memory
     from gptcalc.analysis.params import Params
+    from gptcalc.analysis.timed import Timed
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model
 
     AnyModel: TypeAlias = str | Model | Architecture
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params"]
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time"]
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Run)
@@ -87,6 +88,22 @@ def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, 
 
 
 fit = _fit(FitRun)
+
+
+def _time(how: Callable[P, TimeRun]) -> Callable[Concatenate[AnyModel, str, P], Timed]:
+    def time(model: AnyModel, device: str, /, *args: P.args, **options: P.kwargs) -> Timed:
+        """How long a prompt and a further token take on a device by name, or on several ("8xh100-sxm")."""
+        from gptcalc.analysis.memory.sharding import over
+        from gptcalc.analysis.timed import timed
+        from gptcalc.sources.devices import asked
+
+        named, architecture = asked(device), _architecture(model)
+        return timed(architecture, named.model, over(architecture, named.number, how(*args, **options)))
+
+    return documented(time, how)
+
+
+time = _time(TimeRun)
 
 
 def _architecture(model: AnyModel) -> Architecture:

@@ -374,6 +374,27 @@ class TrainingRun(Run, frozen=True, kw_only=True):
             )
 
 
+class PacedRun(Run, frozen=True, kw_only=True):
+    """A model that is served, and how fast: a prompt of `context` tokens, then the context-th token."""
+
+    batch: Batch = 1
+    dtype: PublishedType = None
+    kv_dtype: KVDType = "bf16"
+    state_dtype: StateDType = "fp32"
+    mla: MlaOption = None
+    tp: TP = 1
+    pp: PP = 1
+    ep: EP = 1
+    dp: DP = None
+
+
+class TimeRun(PacedRun, frozen=True, kw_only=True):
+    """The same with what of a device's peak rate (mfu) and of its memory's bandwidth (mbu) is reached."""
+
+    mfu: Share = 1
+    mbu: Share = 1
+
+
 class FitRun(InferenceRun, frozen=True, kw_only=True):
     """A served model that is to fit a device. Without `advice` other formats and layouts are not tried."""
 

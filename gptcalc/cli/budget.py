@@ -75,10 +75,15 @@ def capacity(budget: int | None, device: str | None, utilization: Fraction | Non
 
 def asked_devices(devices: int | None, found: Capacity) -> int | None:
     """How many devices --devices or the count in --device say; InputError where they differ."""
-    if devices is not None and found.devices not in (None, devices):
-        problem = f"--devices {devices}: --device names {found.devices}"
+    return counted(devices, found.devices)
+
+
+def counted(devices: int | None, named: int | None) -> int | None:
+    """How many devices there are, as --devices says and as --device names them; InputError where they differ."""
+    if devices is not None and named not in (None, devices):
+        problem = f"--devices {devices}: --device names {named}"
         raise InputError(problem, "leave one of them out", "usage")
-    return found.devices if devices is None else devices
+    return named if devices is None else devices
 
 
 class Usable(NamedTuple):

@@ -131,13 +131,13 @@ def pools(
         if not times:
             continue
         chosen = any(line.stored == "index keys" for line in stage.lines)
-        turned = _turned(stage)
+        rotary = turned(stage)
         for line in stage.lines:
             if line.stored is None:
                 continue
             kind, limit = kind_of(line)
             elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
-            size = kept.row_bytes(line, elements, chosen, turned)
+            size = kept.row_bytes(line, elements, chosen, rotary)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
             taps = next((index.size for index in line.stored_indices() if index.role == "taps"), 0)
             key = (stage.name, kind, limit, every, taps)
@@ -148,7 +148,7 @@ def pools(
     return list(found.values())
 
 
-def _turned(stage: Stage) -> int | None:
+def turned(stage: Stage) -> int | None:
     """Of a layer's latents that are K and V at once, the channels that are rotated."""
     mixers = sublayers(stage.block) if isinstance(stage, Layer) else ()
     compressed = next((mixer for mixer in mixers if isinstance(mixer, CompressedAttention)), None)

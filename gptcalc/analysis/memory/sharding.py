@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture, Block, Repeat
-from gptcalc.conventions import InferenceRun, TrainingRun
+from gptcalc.conventions import InferenceRun, PacedRun, TimeRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
 from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
@@ -29,7 +29,7 @@ VOCABULARY_MULTIPLE = {"vllm": 64}
 
 MAX_STAGES = 1024
 
-R = TypeVar("R", InferenceRun, TrainingRun)
+R = TypeVar("R", InferenceRun, TimeRun, PacedRun, TrainingRun)
 
 
 class Layout(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Layout(Struct, frozen=True):
         return {"tp": self.tp, "pp": self.pp, "ep": self.ep, "dp": self.dp}
 
 
-def layout(architecture: Architecture, how: InferenceRun | TrainingRun) -> Layout:
+def layout(architecture: Architecture, how: InferenceRun | PacedRun | TrainingRun) -> Layout:
     """A checked layout. Without dp there are as many data parallel ranks as the experts need."""
     tp, pp, ep, dp = how.tp, how.pp, how.ep, how.dp
     ranks = dp if dp is not None else ep // gcd(ep, tp)

@@ -41,6 +41,7 @@ class Share(NamedTuple):
     whole: Tensors
     tensor: Tensor
     shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
+    stage: str  # of the equations, which has it
     fused: bool = False  # a part of one matrix of queries, keys and values
 
     @property
@@ -213,7 +214,7 @@ class Weights:
             undivided = self._row(entry, whole, 0 if again else times, i, n)
             self._check_blocks(entry, whole, mine)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
-        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), fused)
+        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), entry.stage.name, fused)
 
     def _row(self, entry: Entry, sizes: list[int], times: int, i: int, n: int) -> Tensors:
         type_, size = self._stored(entry, sizes, i, n)
