@@ -5,6 +5,7 @@ Sizes are exact: scales, zero points and rounding up to whole blocks included.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import gcd
 from typing import Literal, NamedTuple
 
@@ -116,8 +117,8 @@ class Format(NamedTuple):
     """How a model's weights are stored: which matrices are packed and how; the rest stays `wide`.
 
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
-    `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens. `output`: of the output matrix,
-    where it is packed in a way of its own.
+    `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens, but routers with a selection
+    bias, which are no linear layers in MLX. `output`: of the output matrix, where it is packed in a way of its own.
     """
 
     name: str
@@ -140,6 +141,16 @@ def grouped_int4(name: str, group: int = 128, symmetric: bool = False, order: bo
     """
     packing = Packing(INT4, 16 if symmetric else 16 + 4, group, per_input=4 if order else 0)
     return Format(name, "linear", packing)
+
+
+def compressed(name: str, bits: int, group: int | None, options: Collection[str] = ()) -> Format:
+    """compressed-tensors' pack-quantized: a 16-bit scale for a group of inputs (without one, a channel of outputs), the
+    matrix' shape as two int64 (weight_shape). `asym`: a zero point beside each scale; `order`: the activation order, an
+    int32 an input (weight_g_idx); `experts`: as Kimi K2 Thinking ships, nothing but the experts, shapes in int32."""
+    experts, element = "experts" in options, INT4 if bits == 4 else INT8
+    zero = bits if "asym" in options else 0
+    packing = Packing(element, 16 + zero, group, per_input=4 * ("order" in options), per_matrix=8 if experts else 16)
+    return Format(name, "experts" if experts else "linear", packing)
 
 
 def affine(bits: int, group: int = 64, name: str = "") -> Format:
@@ -177,10 +188,13 @@ FORMATS = {
         # one fp32 scale for 128 × 128 (DeepSeek-V3's weight_scale_inv)
         Format("fp8-block", "linear", Packing(FP8, 32, 128, 128)),
         # one 16-bit scale an output channel (compressed-tensors, strategy channel)
+        Format("fp8-channel", "linear", Packing(FP8, 16)),
         Format("int8", "linear", Packing(INT8, 16)),
         grouped_int4("int4"),
         grouped_int4("awq"),
         grouped_int4("gptq", order=True),
+        compressed("w4a16", 4, 128),
+        compressed("w8a16", 8, None),
         # QLoRA (arXiv:2305.14314, §3): blocks of 64 with an fp32 absmax; doubly quantised to 8 bits in blocks of 256
         Format("nf4", "linear", Packing(INT4, 32, 64, flat=True, per_matrix=NF4_TABLE)),
         Format("nf4-double", "linear",
@@ -200,9 +214,16 @@ FORMATS = {
 
 MAX_GROUP = 2**20
 
+#: what may stand behind the group of those that take one
+GROUP_OPTIONS = {
+    "int4": ("sym",), "gptq": ("sym",), "awq": ("sym",), "int8": (),
+    "w4a16": ("asym", "order", "experts"), "w8a16": ("asym", "order", "experts"),
+}  # fmt: skip
+
 
 def weight_format(name: str) -> Format | None:
-    """The format of this name; some with a group: int4:32, gptq:64:sym, mlx4:32; exl3:4.0. None: not one of these."""
+    """The format of this name; some with a group: int4:32, gptq:64:sym, w4a16:32:asym, mlx4:32; exl3:4.0. None: not one
+    of these."""
     word, *options = name.lower().split(":")
     word = SPELLINGS.get(word, word)
     if word in ("exl2", "exl3"):
@@ -213,9 +234,20 @@ def weight_format(name: str) -> Format | None:
     widths = {f"mlx{bits}": bits for bits in AFFINE}
     if word in widths and group in ("32", "64", "128") and not more:
         return affine(widths[word], int(group), name.lower())
-    if word not in ("int4", "gptq", "awq"):
-        raise InputError(f"{printable(name)!r}: only int4, gptq, awq and mlx take a group, of 32, 64 or 128 the last",
+    if word not in GROUP_OPTIONS:
+        raise InputError(f"{printable(name)!r}: only {', '.join(GROUP_OPTIONS)} and mlx take a group, mlx of 32 to 128",
                          kind="usage")  # fmt: skip
-    if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or more not in ([], ["sym"]):
-        raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128 or {word}:128:sym", "usage")
-    return grouped_int4(name.lower(), int(group), bool(more), word == "gptq")
+    known = GROUP_OPTIONS[word]
+    if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or not set(more) <= set(known):
+        example = "".join(f" or {word}:128:{option}" for option in known[:1])
+        raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128{example}", "usage")
+    return _grouped(word, name.lower(), int(group), more)
+
+
+def _grouped(word: str, name: str, group: int, options: Collection[str]) -> Format:
+    match word:
+        case "w4a16" | "w8a16":
+            return compressed(name, int(word[1]), group, options)
+        case "int8":
+            return Format(name, "linear", Packing(INT8, 16, group))
+    return grouped_int4(name, group, "sym" in options, word == "gptq")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.memory.inference import memory
-from gptcalc.analysis.memory.weights import checked, total
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.weights import Weights, checked, total
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load
@@ -38,7 +39,6 @@ def test_a_file_is_as_large_as_the_quantiser_says(name: str) -> None:
         ("glm-4.5", "q4_k_m", 212_728_299_136),
         ("bloom-176b", "q4_k_m", 112_722_018_304),
         ("exaone-4.0-32b", "q4_k_m", 19_339_596_032),  # with the factors of its frequencies
-        ("mistral-7b", "mlx4", 4_073_857_024),  # a 16-bit scale and bias for 64 numbers, the tables too
     ],
 )
 def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
@@ -94,6 +94,13 @@ def test_types_by_hand() -> None:
 def test_no_such_type_by_hand(name: str) -> None:
     with pytest.raises(InputError):
         checked(name)
+
+
+def test_every_table_has_the_vocabularys_rows() -> None:
+    """Gemma 3n's per-layer table of 262,144 rows gets the 262,400 of the vocabulary (conversion/gemma.py)."""
+    rows = [share.row for share in Weights(load("gemma-3n-e2b").architecture, "q8_0", Layout()).stage(0)]
+    (table,) = (row for row in rows if row.name == "ple.token")
+    assert table.bytes == 262_400 * 30 * 256 // 32 * 34
 
 
 def test_bits_per_weight() -> None:

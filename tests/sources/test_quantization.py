@@ -14,8 +14,16 @@ from tests.conftest import Command
 GROUP = {"num_bits": 4, "type": "int", "group_size": 128, "symmetric": True, "strategy": "group"}
 
 
-def groups(**weights: Any) -> dict[str, Any]:
-    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+def groups(format: str = "", **weights: Any) -> dict[str, Any]:
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}, "format": format}
+
+
+def packed(**more: Any) -> dict[str, Any]:
+    return groups("pack-quantized", **{**GROUP, **more})
+
+
+#: of Kimi K2 Thinking, K2.5 and K2.6
+BUT_EXPERTS = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"]
 
 
 @pytest.mark.parametrize(
@@ -33,9 +41,14 @@ def groups(**weights: Any) -> dict[str, Any]:
         ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}, "awq:128"),
         ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, "int8"),
         ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "nf4"),
-        ({"quantization_config": groups(**GROUP)}, "int4:128:sym"),
+        ({"quantization_config": packed()}, "w4a16:128"),
+        ({"quantization_config": packed(symmetric=False, actorder="group")}, "w4a16:128:asym:order"),
+        ({"quantization_config": packed(num_bits=8, strategy="channel", group_size=None)}, "w8a16"),
+        ({"quantization_config": {**packed(group_size=32), "ignore": BUT_EXPERTS}}, "w4a16:32:experts"),
+        ({"quantization_config": groups("int-quantized", **GROUP)}, "int8:128"),  # W4A8: a byte each all the same
         ({"quantization_config": groups(num_bits=8, type="int")}, "int8"),
         ({"quantization_config": groups(num_bits=8, type="float")}, "fp8"),
+        ({"quantization_config": groups(num_bits=8, type="float", strategy="channel")}, "fp8-channel"),
         ({"quantization_config": groups(num_bits=4, type="float", group_size=16)}, "nvfp4"),
         ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
     ],

@@ -364,7 +364,7 @@ class Inference:
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache = f"kv: {by}, in {self.how.kv_dtype}"
-        if self.is_mixed or self.is_mean or self.is_padded:
+        if self.is_mixed or self.is_padded or self.weights.assumed:
             return (cache,)
         return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
 
@@ -378,11 +378,6 @@ class Inference:
         """Whether kernels of vLLM pad matrices of this format, more or less by card and version."""
         return self.generation is not None and self.dtype in GENERATIONS[0].tiles
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether the format says only how many bits a weight takes in the mean."""
-        return self.weights.format is not None and self.weights.format.mean
-
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         found = []
         if self.is_mixed:
@@ -390,8 +385,8 @@ class Inference:
         if self.is_padded:
             counted = "to tiles, as 0.11 loads them to 0.5 %" if self.weights.tiles else "on some cards, not counted"
             found.append(f"weights: kernels pad matrices in {self.dtype} {counted}")
-        if self.is_mean:
-            found.append(f"weights: {self.dtype}'s bits a weight are a mean; scales and small tensors come on top")
+        if self.weights.assumed:
+            found.append(f"weights: {self.weights.assumed}")
         return (*found, *self._estimated(number, batch, context))
 
     def _estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:

@@ -95,6 +95,7 @@ class Weights:
         self.output = [e for e in entries if e.stage is self.model.output]
         self.modules = [e for e in entries if modules and e.stage is self.model.mtp]
         self.encoder = [e for e in entries if e.stage.runs == "encoder"]
+        self.has_selection = any(e.tensor.weight.use == "selection" for e in entries)
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         self._set_format(dtype)
 
@@ -111,6 +112,15 @@ class Weights:
         if mix is not None:
             self.mix, self.asked = mix.name, mix
             self.traits = mixes.traits(self.architecture, mix.imatrix)
+
+    @property
+    def assumed(self) -> str | None:
+        """What the format leaves open, where it does: then what tensors take is an estimate."""
+        if self.format is not None and self.format.mean:
+            return f"{self.dtype}'s bits a weight are a mean; scales and small tensors come on top"
+        if self.format is not None and self.format.packed == "all" and self.has_experts:
+            return "routers of some of MLX's classes are packed in 8 bits whatever the others are"
+        return None
 
     def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
@@ -226,6 +236,9 @@ class Weights:
         copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
             type_ = self._gguf_type(entry, inputs, i, n)
+            if entry.tensor.weight.use == "tokens":  # converters give every table of tokens the vocabulary's rows
+                rows = entry.tensor.indices[0].size
+                outputs = outputs * max(rows, self.architecture.v) // rows
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
             tile = self.tiles.get(self.format.name, 1)
@@ -239,6 +252,8 @@ class Weights:
         """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay."""
         component = entry.tensor.weight.component
         if format.packed == "all":
+            if component == "router" and self.has_selection:
+                return False
             return entry.tensor.kind == "matrix" or entry.tensor.weight.use == "tokens"
         if format.packed == "none" or entry.tensor.kind != "matrix" or component in ("embedding", "output", "router"):
             return False

@@ -12,6 +12,10 @@ PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
 WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector|mtp")
 
 
+#: what else is left wide where nothing but the experts is packed
+BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
+
+
 class Stored(NamedTuple):
     """A format's name, None where none of ours is meant; whether matrices stay wide that it would pack; whether the
     config says any form at all."""
@@ -44,8 +48,10 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
         known = f"quantization_config: {method or 'without quant_method'} is no format that is known here"
         return Stored(None, True, f"{known}; weights are taken as bf16 (--dtype)")
     left = config.get("modules_to_not_convert") or config.get("ignore") or ()
-    mixed = isinstance(left, list) and any(isinstance(word, str) and not WIDE.search(word.lower()) for word in left)
-    return Stored(name, mixed and name != "mxfp4")
+    words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
+    if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
+        return Stored(f"{name}:experts")
+    return Stored(name, any(not WIDE.search(word) for word in words) and name != "mxfp4")
 
 
 def _format(method: str, config: Mapping[str, Any]) -> str | None:
@@ -86,22 +92,36 @@ def _bitsandbytes(config: Mapping[str, Any]) -> str | None:
 def _groups(config: Mapping[str, Any]) -> str | None:
     """The one kind of weights that all config_groups have."""
     groups = config.get("config_groups")
-    kinds = {_kind(group) for group in groups.values()} if isinstance(groups, dict) and groups else {None}
+    packed = config.get("format") == "pack-quantized"
+    kinds = {_kind(group, packed) for group in groups.values()} if isinstance(groups, dict) and groups else {None}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _kind(group: Any) -> str | None:
+def _kind(group: Any, packed: bool) -> str | None:
     weights = group.get("weights") if isinstance(group, dict) else None
     if not isinstance(weights, dict):
         return None
     bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
     if kind == "float":
-        if bits == 4:
-            return {16: "nvfp4", 32: "mxfp4"}.get(size) if isinstance(size, int) else None
-        return ("fp8-block" if weights.get("block_structure") else "fp8") if bits == 8 else None
-    if kind != "int":
+        return _floats(bits, size, weights)
+    if kind != "int" or bits not in (4, 8):
         return None
-    if bits == 8:
-        return "int8"
-    symmetric = ":sym" if weights.get("symmetric", True) else ""
-    return f"int4:{size}{symmetric}" if bits == 4 and isinstance(size, int) and size > 0 else None
+    grouped = isinstance(size, int) and size > 0
+    if not packed:  # a byte each, of 4 bits as well
+        return f"int8:{size}" if grouped else "int8"
+    options = [] if weights.get("symmetric", True) else ["asym"]
+    if weights.get("actorder") == "group":
+        options.append("order")
+    if not grouped:
+        return "w8a16" if bits == 8 and not options else None
+    return ":".join([f"w{bits}a16", str(size), *options])
+
+
+def _floats(bits: Any, size: Any, weights: Mapping[str, Any]) -> str | None:
+    if bits == 4:
+        return {16: "nvfp4", 32: "mxfp4"}.get(size) if isinstance(size, int) else None
+    if bits != 8:
+        return None
+    if weights.get("block_structure"):
+        return "fp8-block"
+    return "fp8-channel" if weights.get("strategy") == "channel" else "fp8"
