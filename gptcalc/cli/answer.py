@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from msgspec import Struct
 
 from gptcalc.cli.parameters import expanded, gathered, parameters_of
-from gptcalc.errors import printable
+from gptcalc.errors import InputError, printable
 from gptcalc.options import Option, check
 
 if TYPE_CHECKING:
     from gptcalc.report.table import View
 
-Format = Literal["table", "json", "csv", "markdown"]
-SUFFIXES: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "markdown"}
+Format = Literal["table", "json", "csv", "markdown", "latex", "html", "svg"]
+SUFFIXES: dict[str, Format] = {
+    ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".html": "html", ".svg": "svg",
+}  # fmt: skip
+#: what only some answers have
+DRAWN: tuple[Format, ...] = ("latex", "html", "svg")
 
 
 class Answer(Struct, frozen=True):
@@ -29,6 +33,7 @@ class Answer(Struct, frozen=True):
     warnings: tuple[str, ...] = ()  # to stderr
     status: int = 0
     text: str | None = None  # takes the view's place where the answer is a text
+    drawn: Mapping[Format, Callable[[], str]] = {}  # formats that not every answer has
 
     def whole(self) -> Any:
         """The data, with the fields of a config.json that were ignored on the way, where there are any."""
@@ -51,6 +56,18 @@ def show(report: str, *arguments: Any) -> Callable[[], View]:
         return made
 
     return view
+
+
+def document(report: str, *arguments: Any) -> Callable[[], str]:
+    """The document that gptcalc.report.REPORT makes of these, imported only where it is asked for."""
+
+    def text() -> str:
+        from importlib import import_module
+
+        made: str = import_module(f"gptcalc.report.{report}").document(*arguments)
+        return made
+
+    return text
 
 
 class Output(Struct, frozen=True):
@@ -157,6 +174,12 @@ def rendered(answer: Answer, output: Output) -> str:
 
         whole = answer.whole()
         return "".join(data.get(whole, key) + "\n" for key in output.get) or data.json(whole)
+    if chosen in DRAWN:
+        if chosen in answer.drawn:
+            return answer.drawn[chosen]()
+        if output.format is not None:
+            raise _not_drawn(chosen, answer)
+        chosen = "table"
     if chosen == "table" and answer.text is not None:
         return answer.text
     view = answer.view()
@@ -168,6 +191,11 @@ def rendered(answer: Answer, output: Output) -> str:
     from gptcalc.report import delimited
 
     return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.parts)
+
+
+def _not_drawn(chosen: Format, answer: Answer) -> InputError:
+    known = [name for name in get_args(Format) if name not in DRAWN or name in answer.drawn]
+    return InputError(f"--format {chosen}: this answer is not drawn so", f"it has {', '.join(known)}", "usage")
 
 
 def terminal_width() -> int:
@@ -184,8 +212,6 @@ def wants_colour() -> bool:
 def write(text: str, is_json: bool = False) -> None:
     """Text to stdout; what its encoding can't say becomes an escape in JSON and a question mark elsewhere."""
     if sys.stdout is None:
-        from gptcalc.errors import InputError
-
         raise InputError("standard output: it is closed", "-o FILE writes a file, --quiet nothing", "file")
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -210,8 +236,6 @@ def write_file(path: str, text: str, option: str = "-o") -> None:
 def write_file_bytes(path: str, data: bytes, option: str) -> None:
     """A file that is never seen half written: a new one beside it takes its place."""
     from tempfile import NamedTemporaryFile
-
-    from gptcalc.errors import InputError
 
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe: there is no place to take

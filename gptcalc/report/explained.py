@@ -90,15 +90,20 @@ def _key(line: LineRow) -> tuple[object, ...]:
 
 def view(found: Explanation, detail: Detail = "usual") -> View:
     """A table a stage under its name; what every symbol is; the sums."""
-    sums = f"{units.grouped(found.params)} parameters, {units.grouped(found.flops)} FLOPs"
     shown: list[Table | str] = [_table(stage, parts, detail) for stage, parts in pieces(found.stages)]
-    end = [] if detail == "symbols" else [f"in all, every stage as often as it runs: {sums}"]
-    if not found.whole:
-        end = [line.replace("in all", "what is shown") for line in end]
-    return View([_heading(found), *shown, *_legend(found, detail), *end], csv(found))
+    end = [] if detail == "symbols" else [sums(found)]
+    return View([heading(found), *shown, *_legend(found, detail), *end], csv(found))
 
 
-def _heading(found: Explanation) -> str:
+def sums(found: Explanation) -> str:
+    """Parameters and FLOPs of what is shown."""
+    what = (
+        "in all, every stage as often as it runs" if found.whole else "what is shown, every stage as often as it runs"
+    )
+    return f"{what}: {units.grouped(found.params)} parameters, {units.grouped(found.flops)} FLOPs"
+
+
+def heading(found: Explanation) -> str:
     what = {
         "prefill": f"a prefill of T = {units.grouped(found.context)} tokens",
         "decode": f"one new token, t = {units.grouped(found.context - 1)} (counted from 0), behind "
@@ -115,7 +120,7 @@ def _table(stage: StageRow, parts: list[Piece], detail: Detail) -> Table:
     used = [position for position in range(len(columns)) if any(row[position] for row in rows)]
     return Table(
         [columns[position] for position in used], [[row[position] for position in used] for row in rows],
-        title=_title(stage, detail),
+        title=title(stage, detail),
     )  # fmt: skip
 
 
@@ -124,14 +129,18 @@ Cell: TypeAlias = str | int | None
 
 def _rows(piece: Piece, detail: Detail) -> Iterator[tuple[Cell, ...]]:
     if piece.like:
-        text = f"{piece.part or 'lines'}: as in {piece.like}"
-        if piece.shown or piece.without:
-            text += ", but for"
-        yield _under({"equation": text, "params": piece.params or None, "flops": piece.flops or None}, detail)
+        yield _under(
+            {"equation": reference(piece), "params": piece.params or None, "flops": piece.flops or None}, detail
+        )
     for line in piece.without:
         yield _under({"equation": f"not: {line.equation}"}, detail)
     for line in piece.shown:
         yield _under(_cells(line, detail), detail)
+
+
+def reference(piece: Piece) -> str:
+    """Where the lines of a sublayer stand that were shown before."""
+    return f"{piece.part or 'lines'}: as in {piece.like}" + (", but for" if piece.shown or piece.without else "")
 
 
 def _under(cells: dict[str, Cell], detail: Detail) -> tuple[Cell, ...]:
@@ -151,7 +160,7 @@ def _cells(line: LineRow, detail: Detail) -> dict[str, Cell]:
     }
 
 
-def _title(stage: StageRow, detail: Detail) -> str:
+def title(stage: StageRow, detail: Detail) -> str:
     if detail == "symbols":
         return stage.name
     times = f" × {stage.times}" if stage.times != 1 else ""
@@ -184,7 +193,10 @@ def _legend(found: Explanation, detail: Detail) -> Iterator[Table]:
             keys = {s.symbol: ", ".join(other.meaning for other in rows if other.symbol == s.symbol) for s in rows}
             cells = list(keys.items())
         else:
-            cells = [(s.symbol, s.meaning, s.over, s.size)[: len(columns)] for s in rows]
+            words = [": ".join(filter(None, (s.meaning, "; ".join(s.definition)))) for s in rows]
+            cells = [
+                (s.symbol, meaning, s.over, s.size)[: len(columns)] for s, meaning in zip(rows, words, strict=True)
+            ]
         yield Table(columns, cells, title=title, heading=kind == "index")
 
 

@@ -319,6 +319,7 @@ class Symbol(Struct, frozen=True):
     meaning: str
     over: str = ""
     size: int | None = None
+    definition: tuple[str, ...] = ()  # of a function: lines that say what it is
 
 
 def legend(shown: Iterable[tuple[Line, Workload]]) -> tuple[Symbol, ...]:
@@ -332,7 +333,7 @@ def legend(shown: Iterable[tuple[Line, Workload]]) -> tuple[Symbol, ...]:
         for node in (tree.left, *walk(tree.right), *(n for value in tree.letters.values() for n in walk(value))):
             match node:
                 case Call():
-                    found[Symbol(node.function, "function", function_in_words(node.function))] = None
+                    found[function(node.function)] = None
                 case Reference() | Chosen() if node.name in line.weights:
                     found[Symbol(node.name, "weight", line.weights[node.name].plain)] = None
                 case Reference() | Chosen():
@@ -366,7 +367,6 @@ def value_in_words(name: str, line: Line) -> str:
     return VALUES.get(f"{kind}.{name}") or VALUES[name]
 
 
-def function_in_words(name: str) -> str:
+def function(name: str) -> Symbol:
     """A function's meaning, and its definition where it has one."""
-    words = FUNCTIONS.get(name) or OVER[name]
-    return f"{words}: {'; '.join(DEFINITIONS[name])}" if name in DEFINITIONS else words
+    return Symbol(name, "function", FUNCTIONS.get(name) or OVER[name], definition=DEFINITIONS.get(name, ()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
-from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.answer import Answer, Format, document, show
 from gptcalc.cli.options import Model, Set, context_warnings, number
 from gptcalc.conventions import ExplainRun
 from gptcalc.errors import InputError
@@ -39,4 +40,5 @@ def command(
     blocks = () if layer is None else tuple(architecture.blocks())
     found = explanation(architecture.name, lines, work, blocks, Wanted(part, layer))
     detail = "symbols" if symbols else "numbers" if numbers else "usual"
-    return Answer(found, show("explained", found, detail), warnings)
+    drawn: dict[Format, Callable[[], str]] = {"latex": document("latex", found), "html": document("mathml", found)}
+    return Answer(found, show("explained", found, detail), warnings, drawn=drawn)
