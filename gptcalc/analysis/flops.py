@@ -22,14 +22,14 @@ class Flops(Struct, frozen=True, omit_defaults=True):
     pairs: Pairing
     mla: Form
     logits: Logits
-    total: int
-    attention: int
-    weights: int
-    macs: int
-    by_component: dict[str, int]
-    convention: str
-    approx_2n: int | None = None
-    approx_6nd: int | None = None
+    total: int  # 2 for each multiply-add
+    attention: int  # products of queries, keys, weights and values
+    weights: int  # products with weights
+    macs: int  # multiply-adds, half the total
+    by_component: dict[str, int]  # the total by what weights are for
+    convention: str  # what is counted, and what is not
+    approx_2n: int | None = None  # 2·N·tokens, the usual estimate
+    approx_6nd: int | None = None  # 6·N·tokens, the usual estimate of a training step
     source: int | None = None  # tokens that the encoder reads
     scan: str | None = None  # how recurrent states are computed
     states: int = 0  # what is written to recurrent states and read from them

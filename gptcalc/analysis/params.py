@@ -23,14 +23,14 @@ CONVENTION = (
 class TensorRow(Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
-    count: int
-    params: int
+    count: int  # how many there are
+    params: int  # of one
 
 
 class Group(Struct, frozen=True):
     name: str
-    layers: int
-    per_layer: int
+    layers: int  # how many layers are so
+    per_layer: int  # parameters of one
     total: int
     active: int
     tensors: tuple[TensorRow, ...]
@@ -40,18 +40,18 @@ class Params(Struct, frozen=True):
     """The keys of `gptcalc params --json`."""
 
     model: str
-    total: int
-    active: int
+    total: int  # learned weights of the main model
+    active: int  # those that one token uses, the most where tokens differ
     active_mean: int | None  # on average, where some experts have no weights and so `active` is a bound
-    embedding: int
-    non_embedding: int
+    embedding: int  # tables of tokens, positions and types
+    non_embedding: int  # total without the embedding
     without_tables: int  # neither token tables nor an output matrix of its own, as papers and cards count
-    tying: bool
-    mtp: int
+    tying: bool  # the output matrix is the token table
+    mtp: int  # multi-token-prediction modules, not in the total
     borrowed: dict[str, int]  # by component, what tables of another model have that are not counted
-    formula: str
-    components: dict[str, int]
-    groups: tuple[Group, ...]
+    formula: str  # the total, its terms collected
+    components: dict[str, int]  # the total by what weights are for
+    groups: tuple[Group, ...]  # the total by kinds of layers
 
 
 class Entry(Struct, frozen=True):

@@ -15,8 +15,8 @@ class AltUp(Strict, frozen=True, kw_only=True):
     per-layer embedding enters all streams but the first.
     """
 
-    n: Annotated[Few, AtMost(3)]
-    active: Annotated[Count, AtMost(2)] = 0
+    n: Annotated[Few, AtMost(3)]  # streams
+    active: Annotated[Count, AtMost(2)] = 0  # which stream the blocks compute
     scale: bool = False  # learned factors of the active stream where the per-layer embedding's gate reads it
     norm: ModelNorm  # of the router
 

@@ -40,8 +40,8 @@ AttentionSite: TypeAlias = Literal["q", "k", "v", "out"]
 class AttentionExperts(Strict, frozen=True, kw_only=True):
     """Query and output projections chosen per token from experts; K and V are shared (JetMoE)."""
 
-    n_experts: Annotated[Size, Small(3)]
-    top_k: Choices
+    n_experts: Annotated[Size, Small(3)]  # experts of the query and output projections
+    top_k: Choices  # experts of one token
 
 
 class RelativeBias(Strict, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ class RelativeBias(Strict, frozen=True, kw_only=True):
     limit: the d numbers are multiplied by one learned factor each, and their length is at most this (Inkling 2).
     """
 
-    d: Annotated[Size, Small(2)]
-    extent: Annotated[Size, AtMost(5)]
+    d: Annotated[Size, Small(2)]  # numbers of each head and query
+    extent: Annotated[Size, AtMost(5)]  # distances that have a bias
     limit: Positive | None = None
 
 
@@ -63,17 +63,17 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
     among them the `local` newest, the last of which is the query's own.
     """
 
-    d: Turned
-    block: Annotated[Size, AtMost(2)]
-    top_k: Annotated[Size, AtMost(3)]
-    local: Annotated[Size, AtMost(2)] = 1
+    d: Turned  # channels of an index head
+    block: Annotated[Size, AtMost(2)]  # keys of a block
+    top_k: Annotated[Size, AtMost(3)]  # blocks that are attended to
+    local: Annotated[Size, AtMost(2)] = 1  # newest blocks, always among them
     norm: ModelNorm  # of the index queries and keys
 
 
 class Bottleneck(Strict, frozen=True, kw_only=True):
     """Queries by way of a narrow width, normed there (Step-3)."""
 
-    rank: Inner = field(name="q_rank")
+    rank: Inner = field(name="q_rank")  # channels of the bottleneck of the queries
     norm: ModelNorm = field(name="q_norm")
 
 
@@ -81,7 +81,7 @@ class Scores(Strict, frozen=True, kw_only=True):
     """What becomes of the scores between the product of queries and keys and the weighted sum."""
 
     scale: Positive | None = None  # their factor; default 1/√d_head
-    softcap: Positive | None = None
+    softcap: Positive | None = None  # scores x become softcap·tanh(x / softcap)
     temperature: Temperature | None = None
     log_length: Annotated[Several, AtMost(3)] | None = (
         None  # queries beyond this position grow by ln(position) / ln(log_length) (Grok-2)
@@ -117,7 +117,7 @@ class KeyValueConvolution(Strict, frozen=True, kw_only=True):
     and head. scaled: that sum is divided by the square root of how many numbers it is of, kernel + 1 or 2·kernel + 1.
     """
 
-    kernel: Kernel = field(name="kv_conv")
+    kernel: Kernel = field(name="kv_conv")  # tokens that the convolution sees
     token_taps: bool = field(default=False, name="kv_conv_token_taps")
     scaled: bool = field(default=False, name="kv_conv_scaled")
 
@@ -133,15 +133,15 @@ class ConvolvedHeads(Strict, frozen=True, kw_only=True):
     Half of the values' channels are made of the token before. Keys have one learned factor a head, before they turn.
     """
 
-    kernel: Kernel
-    head_kernel: Kernel
+    kernel: Kernel  # tokens of the first convolution, channel by channel
+    head_kernel: Kernel  # tokens of the second convolution, within each head
 
 
 class DynamicMask(Strict, frozen=True, kw_only=True):
     """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
     than top_k those are seen where it is largest (Doge)."""
 
-    top_k: Window
+    top_k: Window  # keys that are seen
 
 
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):
@@ -151,17 +151,17 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     `source` keys and values are those of an encoder's output, made once.
     """
 
-    n_heads: Inherited[Annotated[Size, Multiple("n_kv_heads")]]
-    n_kv_heads: Inherited[Heads]
-    d_head: Inherited[Paired]
-    d_v: Inherited[Narrow]
-    bias: tuple[AttentionSite, ...] = ()
-    causal: Inherited[bool] = True
-    source: bool = False
-    position: Literal["rope", "alibi", "none"] = "rope"
+    n_heads: Inherited[Annotated[Size, Multiple("n_kv_heads")]]  # heads of queries
+    n_kv_heads: Inherited[Heads]  # heads of keys and values
+    d_head: Inherited[Paired]  # channels of a head's queries and keys
+    d_v: Inherited[Narrow]  # channels of a head's values
+    bias: tuple[AttentionSite, ...] = ()  # which projections have a bias
+    causal: Inherited[bool] = True  # a token sees none behind it
+    source: bool = False  # keys and values are those of an encoder's output
+    position: Literal["rope", "alibi", "none"] = "rope"  # how scores depend on the distance
     rope: Rope | None = None
-    window: Window | None = None
-    chunk: Chunk | None = None
+    window: Window | None = None  # tokens that are seen, the newest ones; default all
+    chunk: Chunk | None = None  # tokens of a chunk, within which alone tokens see each other
     qk_norm: LikeNorm[QKNorm | None] = None
     qk_limit: Positive | None = None  # queries, times one learned factor a channel, and keys are no longer (Inkling 2)
     v_norm: Norm | None = None
@@ -171,7 +171,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     scores: Flat[Scores] = Scores()
     gate: Flat[OutputGate | None] = None
     clip: Positive | None = None  # q, k, v clamped to ±clip
-    value_scale: float = 1.0
+    value_scale: float = 1.0  # factor of the values
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None

@@ -26,9 +26,9 @@ from gptcalc.errors import InputError
 class EntryIndexer(Strict, frozen=True, kw_only=True):
     """Small heads that choose which top_k of the entries are attended to, by entries of their own of width d."""
 
-    n_heads: Heads
-    d: Turned
-    top_k: Choices
+    n_heads: Heads  # index heads
+    d: Turned  # channels of an index head
+    top_k: Choices  # entries that are attended to
 
 
 class Compression(Strict, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Compression(Strict, frozen=True, kw_only=True):
     overlap: an entry takes in the tokens of the entry before, too, which a second half of the projections is for.
     """
 
-    every: Annotated[Several, AtMost(3)]
+    every: Annotated[Several, AtMost(3)]  # tokens of an entry
     overlap: bool = False
     index: EntryIndexer | None = None
 
@@ -50,16 +50,16 @@ class CompressedAttention(Sublayer, tag_field="sublayer", tag="compressed_attent
     n_groups narrow projections of their own, then a common one.
     """
 
-    n_heads: Inherited[Annotated[Size, Multiple("n_groups")]]
+    n_heads: Inherited[Annotated[Size, Multiple("n_groups")]]  # heads of queries
     d_head: Paired  # the latent's width, too
-    q_rank: Inner
-    n_groups: Heads
+    q_rank: Inner  # channels of the bottleneck of the queries
+    n_groups: Heads  # groups of heads that leave together
     out_rank: Narrow  # what each group of heads is projected to
-    window: Window
+    window: Window  # newest latents that are seen
     rope: Rope | None = None
     latent_norm: ModelNorm  # of the latent, of the entries, and of the bottleneck of the queries
     q_norm: BareNorm  # of every head's query
-    sinks: bool = False
+    sinks: bool = False  # one learned logit a head takes its share of the softmax
     compress: Compression | None = None
 
     def __post_init__(self) -> None:

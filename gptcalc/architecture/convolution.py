@@ -10,8 +10,8 @@ class EmbeddingConvolution(Sublayer, tag_field="sublayer", tag="embedding_convol
     """f(conv(x)) of what the tokens entered as: each with as many tokens before it as behind it, all channels with all
     (DeBERTa-v2's nGiE layer, which joins the stream behind the first layer)."""
 
-    kernel: Width
-    function: DenseFunction
+    kernel: Width  # tokens that a convolution sees, an odd number
+    function: DenseFunction  # behind the convolution
 
     def __post_init__(self) -> None:
         super().__post_init__()

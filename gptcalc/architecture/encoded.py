@@ -7,5 +7,5 @@ class Encoded(Strict, frozen=True, kw_only=True):
     """States of another sequence, d channels each, to which layers attend (cross-attention to an image,
     arXiv:2204.14198); c of them where nobody says how many."""
 
-    d: Stream
-    c: Length
+    d: Stream  # channels of a state
+    c: Length  # how many states there are

@@ -29,15 +29,15 @@ ExpertSite: TypeAlias = Literal["gate", "up", "down", "router", "shared"]
 class ExpertGroups(Strict, frozen=True, kw_only=True):
     """Routing in two steps: the top_k groups of experts first, each scored by its best or its two best experts."""
 
-    n: Annotated[Size, AtMost(3)]
-    top_k: Choices
-    score: Literal["max", "top2"] = "max"
+    n: Annotated[Size, AtMost(3)]  # groups of experts
+    top_k: Choices  # groups of one token
+    score: Literal["max", "top2"] = "max"  # a group counts as its best expert, or as its two best
 
 
 class Best(Strict, tag_field="choice", tag="best", frozen=True, kw_only=True):
     """The experts of the largest scores, a learned bias added for the choice alone (arXiv:2408.15664)."""
 
-    selection_bias: bool = False
+    selection_bias: bool = False  # a learned bias an expert, for the choice alone
     groups: ExpertGroups | None = None
 
 
@@ -60,7 +60,7 @@ class RouterLayers(Strict, frozen=True, kw_only=True):
     carried: what the projection makes has that of the router before added, times a learned factor a channel.
     """
 
-    d: Narrow
+    d: Narrow  # channels of the router's layers
     norm: ModelNorm
     carried: bool = False
 
@@ -68,11 +68,12 @@ class RouterLayers(Strict, frozen=True, kw_only=True):
 class RouterFields(Strict, frozen=True, kw_only=True):
     """What all routers have: how their logits are made, and what all weights are multiplied by."""
 
-    logit_scale: float = field(default=1.0, name="router_logit_scale")
+    logit_scale: float = field(default=1.0, name="router_logit_scale")  # factor of the router's logits
+    # the router's logits x become softcap·tanh(x / softcap)
     softcap: Positive | None = field(default=None, name="router_softcap")
     scales: InputScales | None = field(default=None, name="router_scale")
     layers: RouterLayers | None = field(default=None, name="router_layers")
-    scale: float = field(default=1.0, name="route_scale")
+    scale: float = field(default=1.0, name="route_scale")  # factor of the chosen experts' weights
     learned_scale: bool = field(default=False, name="learned_route_scale")  # one factor more
 
     @property
@@ -83,14 +84,14 @@ class RouterFields(Strict, frozen=True, kw_only=True):
 class Softmax(RouterFields, tag_field="router", tag="softmax", frozen=True, kw_only=True):
     """Scores by a softmax over all experts (arXiv:1701.06538); `normalize`: the chosen divided by their sum."""
 
-    choice: Flat[Choice] = Best()
+    choice: Flat[Choice] = Best()  # which experts a token gets
     normalize: bool = True
 
 
 class TopkSoftmax(RouterFields, tag_field="router", tag="topk_softmax", frozen=True, kw_only=True):
     """Weights by a softmax over the logits of the chosen experts alone (Mixtral, arXiv:2401.04088)."""
 
-    choice: Flat[Choice] = Best()
+    choice: Flat[Choice] = Best()  # which experts a token gets
 
 
 class Sigmoid(RouterFields, tag_field="router", tag="sigmoid", frozen=True, kw_only=True):
@@ -99,29 +100,29 @@ class Sigmoid(RouterFields, tag_field="router", tag="sigmoid", frozen=True, kw_o
     sink: the shared experts are weighed, too, and with the chosen ones their weights sum to 1 (Inkling).
     """
 
-    choice: Flat[Choice] = Best()
-    normalize: bool = True
+    choice: Flat[Choice] = Best()  # which experts a token gets
+    normalize: bool = True  # the chosen weights are divided by their sum
     sink: bool = field(default=False, name="shared_sink")
 
 
 class TopkSigmoid(RouterFields, tag_field="router", tag="topk_sigmoid", frozen=True, kw_only=True):
     """The experts of the largest logits, weighted by their sigmoids (Llama 4)."""
 
-    choice: Flat[Choice] = Best()
-    normalize: bool = True
+    choice: Flat[Choice] = Best()  # which experts a token gets
+    normalize: bool = True  # the chosen weights are divided by their sum
 
 
 class SqrtSoftplus(RouterFields, tag_field="router", tag="sqrtsoftplus", frozen=True, kw_only=True):
     """Scores √softplus(logit) (DeepSeek-V4)."""
 
-    choice: Flat[Choice] = Best()
-    normalize: bool = True
+    choice: Flat[Choice] = Best()  # which experts a token gets
+    normalize: bool = True  # the chosen weights are divided by their sum
 
 
 class SparseMixer(RouterFields, tag_field="router", tag="sparsemixer", frozen=True, kw_only=True):
     """Experts one after the other, each weighted by a softmax over those within a margin (arXiv:2409.12136)."""
 
-    jitter: float = 0.01
+    jitter: float = 0.01  # the margin, as a share
 
 
 Router: TypeAlias = Softmax | TopkSoftmax | Sigmoid | TopkSigmoid | SqrtSoftplus | SparseMixer
@@ -130,7 +131,7 @@ Router: TypeAlias = Softmax | TopkSoftmax | Sigmoid | TopkSigmoid | SqrtSoftplus
 class SharedExperts(Strict, frozen=True, kw_only=True):
     """Experts that every token passes, side by side one dense layer of their joint width."""
 
-    n: Annotated[OrNone, AtMost(2)] = field(name="n_shared")
+    n: Annotated[OrNone, AtMost(2)] = field(name="n_shared")  # shared experts
     d_ff: Annotated[OrNone, Small(5)] = field(name="d_shared")  # of all together; default n · the routed experts' width
     gate: bool = field(default=False, name="shared_gate")  # σ of one number a token
     clamp: Positive | Literal["none"] | None = field(default=None, name="shared_clamp")  # if not the routed experts'
@@ -139,23 +140,23 @@ class SharedExperts(Strict, frozen=True, kw_only=True):
 class LatentExperts(Strict, frozen=True, kw_only=True):
     """Routed experts work in a projection of the stream, normed where a norm is given."""
 
-    d: Inner = field(name="d_latent")
+    d: Inner = field(name="d_latent")  # channels of what routed experts read and write
     norm: Norm | None = field(default=None, name="latent_norm")
 
 
 class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
     """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
 
-    n_experts: Annotated[Size, Small(4)]
-    top_k: Choices
-    d_ff: Inherited[Inner]
-    activation: ModelActivation
-    router: Flat[Router] = Softmax()
+    n_experts: Annotated[Size, Small(4)]  # routed experts: num_experts
+    top_k: Choices  # experts of one token: num_experts_per_tok
+    d_ff: Inherited[Inner]  # channels inside an expert: moe_intermediate_size
+    activation: ModelActivation  # the experts' nonlinearity
+    router: Flat[Router] = Softmax()  # how logits become the weights of the chosen experts
     shared: Flat[SharedExperts | None] = None
     latent: Flat[LatentExperts | None] = None
-    bias: tuple[ExpertSite, ...] = ()
-    clamp: Positive | None = None
-    clamp_at: ClampAt = "input"
+    bias: tuple[ExpertSite, ...] = ()  # which projections have a bias
+    clamp: Positive | None = None  # what goes through the activation is clamped to this
+    clamp_at: ClampAt = "input"  # before the activation or after it
     softcaps: Softcaps | None = None
     expert_norm: Norm | None = None  # a norm of each expert's output, one weight for all experts (Muse Spark)
     n_identity: Annotated[Count, AtMost(1)] = 0  # further experts that return their input, without weights

@@ -37,7 +37,7 @@ class Markov(Strict, frozen=True, kw_only=True):
     confidence: how likely what is drafted is accepted, one number of a slot's state, or of that and the row.
     """
 
-    rank: Narrow
+    rank: Narrow  # channels of a row
     confidence: Literal["none", "state", "both"] = "none"
 
 

@@ -13,10 +13,10 @@ class Streams(Strict, frozen=True, kw_only=True):
     (Hy 4): each keeps what it has; what spreads the output is at least eps, too.
     """
 
-    n: Annotated[Few, AtMost(3)]
-    iterations: Annotated[Times, AtMost(20)] = 20
-    eps: Positive = 1e-6
-    mixed: bool = True
+    n: Annotated[Few, AtMost(3)]  # residual streams
+    iterations: Annotated[Times, AtMost(20)] = 20  # of Sinkhorn's algorithm
+    eps: Positive = 1e-6  # keeps quotients finite
+    mixed: bool = True  # streams are mixed with each other
     magnitude: Positive = 2.0  # of what spreads an output
     norm: BareNorm  # of the streams as the weights see them
 

@@ -30,11 +30,11 @@ class Indexer(Strict, frozen=True, kw_only=True):
     Its queries come from the normed bottleneck of the queries; with a `q_norm`, from the sublayer's input, so normed.
     """
 
-    n_heads: Heads
-    d: Turned
-    top_k: Window
-    shared: bool = False
-    pairing: Literal["half", "adjacent"] = "half"
+    n_heads: Heads  # index heads
+    d: Turned  # channels of an index head
+    top_k: Window  # keys that are attended to
+    shared: bool = False  # the last own choice is reused
+    pairing: Literal["half", "adjacent"] = "half"  # how its channels turn
     q_norm: Norm | None = None
     k_norm: Norm = Norm(kind="layernorm", eps=1e-6)
     ssmax: bool = False  # as in LatentAttention, with weights of its own
@@ -44,21 +44,21 @@ class Indexer(Strict, frozen=True, kw_only=True):
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
     """Multi-head latent attention (arXiv:2405.04434): keys and values from one cached latent and one rotary key."""
 
-    n_heads: Inherited[Heads]
-    kv_rank: Inner
-    d_nope: Narrow
+    n_heads: Inherited[Heads]  # heads
+    kv_rank: Inner  # channels of the cached latent: kv_lora_rank
+    d_nope: Narrow  # channels of a head's queries and keys that don't turn: qk_nope_head_dim
     d_rope: Annotated[Count, Small(4, step=2)]  # 0: no rotary key
-    d_v: Inherited[Narrow]
-    q_rank: Inner | None = None
-    bias: tuple[LatentSite, ...] = ()
-    position: Literal["rope", "none"] = "rope"
+    d_v: Inherited[Narrow]  # channels of a head's values: v_head_dim
+    q_rank: Inner | None = None  # channels of the bottleneck of the queries: q_lora_rank; default none
+    bias: tuple[LatentSite, ...] = ()  # which projections have a bias
+    position: Literal["rope", "none"] = "rope"  # how scores depend on the distance
     rope: Rope | None = None
     latent_norm: ModelNorm  # of the latent, and of the bottleneck of the queries
     k_rope_norm: Norm | None = None  # of the rotary key, before it turns (dots3)
-    window: Window | None = None
+    window: Window | None = None  # tokens that are seen, the newest ones; default all
     scale: Positive | None = None  # default 1/√(d_nope + d_rope)
     q_scale: float = 1.0  # factors of the normed latents (LongCat)
-    kv_scale: float = 1.0
+    kv_scale: float = 1.0  # of the keys' and values'
     gate: Flat[OutputGate | None] = None
     index: Indexer | None = None
     temperature: Temperature | None = None

@@ -17,19 +17,19 @@ class Decay(Strict, frozen=True, kw_only=True):
     arXiv:2501.08313).
     """
 
-    over: Literal["head", "channel"] = "head"
-    form: Literal["softplus", "bounded", "sigmoid", "fixed"] = "softplus"
+    over: Literal["head", "channel"] = "head"  # one number a head, or one a channel of its keys
+    form: Literal["softplus", "bounded", "sigmoid", "fixed"] = "softplus"  # how it is made of the input
     rank: Narrow | None = None  # the projection of the input goes through a bottleneck
-    floor: float = -5.0
-    divisor: Positive = 16.0
+    floor: float = -5.0  # of the bounded form, the strongest decay
+    divisor: Positive = 16.0  # of the sigmoid form
 
 
 class StateGate(Strict, frozen=True, kw_only=True):
     """What the normed outputs of the heads are multiplied with: a function of a projection of the input."""
 
-    function: Literal["silu", "sigmoid"] = "silu"
+    function: Literal["silu", "sigmoid"] = "silu"  # of the gate's logits
     rank: Narrow | None = None  # the projection goes through a bottleneck
-    bias: bool = False
+    bias: bool = False  # of the gate's projection
 
 
 LinearSite: TypeAlias = Literal["q", "k", "v", "out"]
@@ -44,9 +44,9 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
 
     n_heads: Annotated[Size, Multiple("n_k_heads")]  # states, and heads of values
     n_k_heads: Heads  # heads of queries and keys, each for n_heads / n_k_heads states
-    d_k: Narrow
-    d_v: Narrow
-    delta: bool = False
+    d_k: Narrow  # channels of a head's queries and keys
+    d_v: Narrow  # channels of a head's values
+    delta: bool = False  # the state takes in what it lacks of a value (delta rule)
     beta_scale: Positive = 1.0  # 2 allows negative eigenvalues (OLMo Hybrid)
     decay: Decay | None = None
     kernel: Kernel | None = None  # causal convolutions of queries, keys and values over so many tokens
@@ -55,7 +55,7 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
     scale: Positive | None = None  # of the queries; default 1/√d_k
     gate: StateGate | None = None
     out_norm: LikeNorm[OutNorm | None] = None
-    bias: tuple[LinearSite, ...] = ()
+    bias: tuple[LinearSite, ...] = ()  # which projections have a bias
     chunk: Chunk = 64  # tokens that the chunked form computes side by side
 
     @property

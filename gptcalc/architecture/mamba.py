@@ -16,13 +16,13 @@ class Mamba(Sublayer, tag_field="sublayer", tag="mamba", frozen=True, kw_only=Tr
     bottleneck of dt_rank, B and C are projections of x; with several heads each head has its own.
     """
 
-    d_inner: Annotated[Size, Multiple("n_heads", 3)]
-    d_state: Narrow
-    dt_rank: Narrow
-    kernel: Width
+    d_inner: Annotated[Size, Multiple("n_heads", 3)]  # channels inside
+    d_state: Narrow  # numbers of a channel's state
+    dt_rank: Narrow  # channels of the bottleneck of Δ
+    kernel: Width  # tokens that the convolution sees
     n_heads: Heads = 1  # Zamba: x is projected head by head
     inner_norm: LikeNorm[Norm | None] = None  # of Δ's bottleneck, B and C (Jamba; without weights Falcon Mamba)
-    bias: tuple[MambaSite, ...] = ("conv",)
+    bias: tuple[MambaSite, ...] = ("conv",)  # which parts have a bias
 
 
 class Mamba2(Sublayer, tag_field="sublayer", tag="mamba2", frozen=True, kw_only=True):
@@ -32,16 +32,16 @@ class Mamba2(Sublayer, tag_field="sublayer", tag="mamba2", frozen=True, kw_only=
     The heads of a group share B and C. The output is gated by SiLU(z), and normed group by group.
     """
 
-    n_heads: Annotated[Size, Multiple("n_groups")]
-    d_head: Narrow
-    d_state: Narrow
-    kernel: Width
-    n_groups: Heads = 1
-    bias: tuple[MambaSite, ...] = ("conv",)
+    n_heads: Annotated[Size, Multiple("n_groups")]  # heads
+    d_head: Narrow  # channels of a head
+    d_state: Narrow  # rows of a head's state
+    kernel: Width  # tokens that the convolution sees
+    n_groups: Heads = 1  # groups of heads that share B and C
+    bias: tuple[MambaSite, ...] = ("conv",)  # which parts have a bias
     out_norm: LikeNorm[Norm | None] = None
     gate_first: bool = True  # the norm is that of the gated output; else the normed output is gated
-    dt_min: float = 0.0
-    dt_max: Positive | None = None
+    dt_min: float = 0.0  # least Δ
+    dt_max: Positive | None = None  # largest Δ; default none
     scales: tuple[float, float, float, float, float] = (1.0, 1.0, 1.0, 1.0, 1.0)  # factors of z, x, B, C, dt
     chunk: Chunk = 256  # tokens that the chunked form computes side by side
 

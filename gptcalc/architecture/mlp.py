@@ -50,8 +50,8 @@ class Softcaps(Strict, frozen=True, kw_only=True):
     """A gated layer whose factors stay within bounds: c·tanh(x/c) in place of x, of the gate where it is a factor, not
     inside σ, and of what it gates (Inkling 2)."""
 
-    gate: Positive
-    up: Positive
+    gate: Positive  # of the gate
+    up: Positive  # of what it gates
 
 
 def check_softcaps(section: str, activation: str, clamp: float | None) -> None:
@@ -65,11 +65,11 @@ def check_softcaps(section: str, activation: str, clamp: float | None) -> None:
 class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     """A dense feed-forward layer."""
 
-    d_ff: Inherited[Inner]
-    activation: ModelActivation
-    bias: tuple[MlpSite, ...] = ()
-    clamp: Positive | None = None
-    clamp_at: ClampAt = "input"
+    d_ff: Inherited[Inner]  # channels inside
+    activation: ModelActivation  # the nonlinearity; those with a gate are a product of two projections
+    bias: tuple[MlpSite, ...] = ()  # which projections have a bias
+    clamp: Positive | None = None  # what goes through the activation is clamped to this
+    clamp_at: ClampAt = "input"  # before the activation or after it
     softcaps: Softcaps | None = None
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     out_scale: bool = False  # one learned factor of the output

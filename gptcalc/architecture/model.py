@@ -206,17 +206,17 @@ class MTP(Strict, frozen=True, kw_only=True):
 class PerLayerEmbedding(Strict, frozen=True, kw_only=True):
     """A second token table whose slice of width d enters every layer through a gate (Gemma 3n and 4)."""
 
-    v: Vocabulary
-    d: Annotated[Size, Small(4)]
-    activation: ActivationName = "gelu_tanh"
+    v: Vocabulary  # rows of the table
+    d: Annotated[Size, Small(4)]  # channels of one layer's slice
+    activation: ActivationName = "gelu_tanh"  # of the gate
     norm: ModelNorm
 
 
 class Dropout(Strict, frozen=True, kw_only=True):
     """Where training drops activations; costs memory for masks, nothing else."""
 
-    attention: bool = True
-    residual: bool = True
+    attention: bool = True  # of attention weights
+    residual: bool = True  # of what joins the stream
 
 
 class Architecture(Strict, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ class Norm(Strict, frozen=True, kw_only=True):
     A bias is there where it is said; unsaid, a layernorm with weights has one, any other norm has none.
     """
 
-    kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"
-    weight: bool = True
-    bias: bool | None = None
-    offset: Literal[0, 1] = 0
-    eps: Positive = 1e-5
+    kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"  # which mean is taken out
+    weight: bool = True  # has a learned factor a channel
+    bias: bool | None = None  # has a learned summand a channel
+    offset: Literal[0, 1] = 0  # what is added to the stored weight
+    eps: Positive = 1e-5  # added to the mean square before its root
     weight_at: Literal["output", "input"] = "output"  # the weight multiplies what comes out or what goes in
 
     def __post_init__(self) -> None:
@@ -46,12 +46,13 @@ class QKNorm(Norm, frozen=True, kw_only=True):
     norms them with a weight of its own (Hunyuan-Large).
     """
 
+    # one weight a channel of the head, of all heads, or of each head apart
     over: Literal["head", "full", "each"] = "head"
-    after_rope: bool = False
+    after_rope: bool = False  # rotated queries and keys are normed
     at_read: bool = False
 
 
 class OutNorm(Norm, frozen=True, kw_only=True):
     """A norm of the heads' outputs, before a gate and the output projection: over all heads together or each apart."""
 
-    over: Literal["head", "full"] = "full"
+    over: Literal["head", "full"] = "full"  # of each head apart, or of all heads together

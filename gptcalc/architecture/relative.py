@@ -13,8 +13,8 @@ class Buckets(Strict, frozen=True, kw_only=True):
     keys behind a query are seen, half of all buckets are theirs.
     """
 
-    n: Annotated[Size, AtMost(8)]
-    max_distance: Annotated[Size, AtMost(8)]
+    n: Annotated[Size, AtMost(8)]  # buckets of distances
+    max_distance: Annotated[Size, AtMost(8)]  # where the last bucket begins
     shared: bool = True  # one table for all layers of the stack
 
 
@@ -25,10 +25,10 @@ class Disentangled(Strict, frozen=True, kw_only=True):
     Distances of at least span/2 grow by the logarithm up to max_distance, where there is one; beyond span they are cut.
     """
 
-    span: Annotated[Size, AtMost(6)]
-    max_distance: Annotated[Size, AtMost(12)] | None = None
-    c2p: bool = True
-    p2c: bool = True
+    span: Annotated[Size, AtMost(6)]  # distances on each side
+    max_distance: Annotated[Size, AtMost(12)] | None = None  # up to which distances grow by the logarithm
+    c2p: bool = True  # a query meets the key of its distance
+    p2c: bool = True  # a key meets the query of its distance
     own: bool = False  # matrices of its own for positions, not those of queries and keys
     own_key_bias: bool = True  # of that which makes keys; in the first version it has none
     norm: Norm | None = None  # of the table's rows

@@ -12,5 +12,5 @@ class AttentionResiduals(Strict, frozen=True, kw_only=True):
     norm: of the sums, where they are compared and where they are mixed (Inkling 2).
     """
 
-    every: Choices
+    every: Choices  # layers from one sum set aside to the next
     norm: BareNorm

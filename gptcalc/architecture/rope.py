@@ -13,33 +13,33 @@ Trained: TypeAlias = Annotated[Size, Kept()]
 class Linear(Strict, tag_field="kind", tag="linear", frozen=True, kw_only=True):
     """RoPE scaling by position interpolation: every frequency divided by `factor`."""
 
-    factor: Positive
+    factor: Positive  # how much longer sequences become
 
 
 class Dynamic(Strict, tag_field="kind", tag="dynamic", frozen=True, kw_only=True):
     """NTK-aware scaling whose base grows with the length once it exceeds `original`."""
 
-    factor: Positive
-    original: Trained
+    factor: Positive  # how much longer sequences become
+    original: Trained  # the length that the model was trained for
 
 
 class NTK(Strict, tag_field="kind", tag="ntk", frozen=True, kw_only=True):
     """NTK-aware scaling with a fixed factor: theta · factor^(r / (r − 2)) for r rotated channels."""
 
-    factor: Positive
+    factor: Positive  # how much longer sequences become
 
 
 class Yarn(Strict, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
     """YaRN (arXiv:2309.00071): high frequencies kept, low ones interpolated, a ramp between, scores rescaled."""
 
-    factor: Positive
-    original: Trained
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    attention_factor: float | None = None
-    mscale: float | None = None
-    mscale_all_dim: float | None = None
-    truncate: bool = True
+    factor: Positive  # how much longer sequences become
+    original: Trained  # the length that the model was trained for
+    beta_fast: float = 32.0  # turns within `original` above which a frequency is kept
+    beta_slow: float = 1.0  # turns within `original` below which a frequency is interpolated
+    attention_factor: float | None = None  # factor of queries and keys; default by mscale
+    mscale: float | None = None  # how strongly scores are sharpened with the factor
+    mscale_all_dim: float | None = None  # the same for all channels, taken out of queries and keys
+    truncate: bool = True  # the ramp's ends are whole channels
 
     def sharpening(self, mscale: float) -> float:
         """1 + 0.1 · mscale · ln(factor): how much larger scores become, by way of queries and keys each."""
@@ -49,26 +49,26 @@ class Yarn(Strict, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
 class Llama3(Strict, tag_field="kind", tag="llama3", frozen=True, kw_only=True):
     """Llama 3.1's scaling: wavelengths above original/low divided, below original/high kept, smooth between."""
 
-    factor: Positive
-    original: Trained
-    low: float = 1.0
-    high: float = 4.0
+    factor: Positive  # how much longer sequences become
+    original: Trained  # the length that the model was trained for
+    low: float = 1.0  # wavelengths above original / low are divided by factor
+    high: float = 4.0  # wavelengths below original / high are kept
 
 
 class LongRope(Strict, tag_field="kind", tag="longrope", frozen=True, kw_only=True):
     """LongRoPE (arXiv:2402.13753): one divisor a frequency, one list up to `original` tokens, another beyond."""
 
-    short: tuple[float, ...]
-    long: tuple[float, ...]
-    original: Trained
-    factor: float | None = None
-    attention_factor: float | None = None
+    short: tuple[float, ...]  # divisors of the frequencies up to `original` tokens
+    long: tuple[float, ...]  # divisors beyond
+    original: Trained  # the length that the model was trained for
+    factor: float | None = None  # how much longer sequences become, which scales the scores
+    attention_factor: float | None = None  # factor of queries and keys; default by factor
 
 
 class Proportional(Strict, tag_field="kind", tag="proportional", frozen=True, kw_only=True):
     """Partial rotation whose frequencies are spaced over the whole head; the rest turn by zero (Gemma 4)."""
 
-    factor: Positive = 1.0
+    factor: Positive = 1.0  # divisor of all frequencies
 
 
 Scaling: TypeAlias = Linear | Dynamic | NTK | Yarn | Llama3 | LongRope | Proportional
@@ -80,10 +80,10 @@ class Rope(Strict, frozen=True, kw_only=True):
     backward: they turn the other way (nanochat), so that a score depends on s − t as it would on t − s.
     """
 
-    theta: Positive = 10000.0
-    fraction: Fraction = 1.0
+    theta: Positive = 10000.0  # the base of the frequencies
+    fraction: Fraction = 1.0  # of the head's channels, which turn
     channels: Annotated[Size, Kept()] | None = None  # rotated channels; default ⌊fraction · d_head⌋
-    pairing: Literal["half", "adjacent"] = "half"
+    pairing: Literal["half", "adjacent"] = "half"  # a channel turns with that of the other half, or with its neighbour
     scaling: Scaling | None = None
     backward: bool = False
 
@@ -103,10 +103,10 @@ class Temperature(Strict, frozen=True, kw_only=True):
     positions, Ministral 3), by a power: (1 + (position + shift) / floor)^scale (Beam), or beyond `floor` alone:
     1 + scale · ln(max(1, (position + shift) / floor)) (Inkling)."""
 
-    floor: Annotated[Positive, AtMost(3.0)]
-    scale: float
-    shift: Literal[0, 1] = 1
-    form: Literal["log", "power", "beyond"] = "log"
+    floor: Annotated[Positive, AtMost(3.0)]  # positions of one step
+    scale: float  # how much queries grow
+    shift: Literal[0, 1] = 1  # added to the position
+    form: Literal["log", "power", "beyond"] = "log"  # how they grow
 
 
 def check_rotation(place: str, rope: Rope, width: int) -> None:

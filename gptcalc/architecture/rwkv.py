@@ -18,7 +18,7 @@ class TimeMixing(Sublayer, tag_field="sublayer", tag="time_mixing", frozen=True,
     with weights e^k that lose a factor e^{−e^w} a token; the newest one's is e^{k+u} (u: bonus). It is gated by σ(r).
     r, k and v are projections of a mixture of the input and the one before, each with a learned share a channel."""
 
-    d_inner: Inner
+    d_inner: Inner  # channels of r, k and v
 
 
 class MatrixMixing(Sublayer, tag_field="sublayer", tag="matrix_mixing", frozen=True, kw_only=True):
@@ -30,11 +30,11 @@ class MatrixMixing(Sublayer, tag_field="sublayer", tag="matrix_mixing", frozen=T
     `shift_rank` the shares depend on the input, by way of a bottleneck for each; with `decay_rank` w does (RWKV-6).
     """
 
-    n_heads: Heads
-    d_k: Narrow
-    d_v: Narrow
-    shift_rank: Narrow | None = None
-    decay_rank: Narrow | None = None
+    n_heads: Heads  # heads
+    d_k: Narrow  # channels of a head's r and k
+    d_v: Narrow  # channels of a head's values
+    shift_rank: Narrow | None = None  # channels of the bottleneck that shares depend on; default they don't
+    decay_rank: Narrow | None = None  # channels of the bottleneck that the decay depends on; default it doesn't
     out_norm: Norm = HEAD_NORM
 
 
@@ -47,13 +47,13 @@ class DeltaMixing(Sublayer, tag_field="sublayer", tag="delta_mixing", frozen=Tru
     of the last sublayer of this kind that has none.
     """
 
-    n_heads: Heads
-    d_k: Narrow
-    d_v: Narrow
-    decay_rank: Narrow
-    rate_rank: Narrow
-    gate_rank: Narrow
-    value_rank: Narrow | None = None
+    n_heads: Heads  # heads
+    d_k: Narrow  # channels of a head's r and k
+    d_v: Narrow  # channels of a head's values
+    decay_rank: Narrow  # channels of the decay's bottleneck
+    rate_rank: Narrow  # channels of the rate's bottleneck
+    gate_rank: Narrow  # channels of the gate's bottleneck
+    value_rank: Narrow | None = None  # channels of the bottleneck that mixes values; default none
     out_norm: Norm = HEAD_NORM
 
 
@@ -61,6 +61,6 @@ class ChannelMixing(Sublayer, tag_field="sublayer", tag="channel_mixing", frozen
     """Channel mixing of RWKV-4 (arXiv:2305.13048, equations 17 and 18): an MLP with a squared ReLU, gated by σ(r); it
     and r read a mixture of the input and the one before, each with a learned share a channel. RWKV-7 has no gate."""
 
-    d_ff: Inner
-    gated: bool = True
-    share: ShareOf = "input"
+    d_ff: Inner  # channels inside
+    gated: bool = True  # the output is gated
+    share: ShareOf = "input"  # what the share of the token before is made of

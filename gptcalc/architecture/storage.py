@@ -43,9 +43,9 @@ class Storage(Strict, frozen=True, kw_only=True):
 
     weights: str | None = None  # the data type or format; None: bf16
     mixed: bool = False  # matrices stay wide that the format would pack
-    fused: tuple[Fused, ...] = ()
+    fused: tuple[Fused, ...] = ()  # matrices that are one in the published class
     tied_head: bool = False  # files hold a tied output matrix a second time
-    gguf: Ggml = "llama"
+    gguf: Ggml = "llama"  # llama.cpp's name of the architecture
     mtp: bool = False  # GGUF files hold multi-token-prediction modules as further layers
     modules: Modules = Modules()
     lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values

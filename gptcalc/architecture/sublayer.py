@@ -19,15 +19,15 @@ class ResidualGate(Strict, frozen=True, kw_only=True):
     """A residual that mixes, channel by channel, instead of adding: x ← α·x + β·y with β = σ(w / temperature) and
     α = √max((1 − β)(1 + β), eps), so that α² + β² = 1 (Muse Spark)."""
 
-    temperature: Positive = 1.0
-    eps: Positive = 1e-3
+    temperature: Positive = 1.0  # divisor of the learned weight
+    eps: Positive = 1e-3  # least square of what the stream keeps
 
 
 class LowRankResidual(Strict, frozen=True, kw_only=True):
     """A learned residual beside a sublayer (LAuReL, arXiv:2411.07501): x ← (x + y + n + norm(n·A·B))/√2, where n is
     what the sublayer reads and A·B has this rank (Gemma 3n)."""
 
-    rank: Narrow
+    rank: Narrow  # channels between A and B
     norm: ModelNorm
 
 
@@ -38,7 +38,7 @@ class ResidualFactors(Strict, frozen=True, kw_only=True):
     are moved before they are multiplied (ZAYA).
     """
 
-    stream: bool = False
+    stream: bool = False  # factors of the stream
     output: Literal["none", "channel", "tanh"] = "none"
     bias: bool = False
 
@@ -55,7 +55,7 @@ class Residual(Strict, frozen=True, kw_only=True):
     that sum of conv + 1 numbers is divided by √(conv + 1).
     """
 
-    scale: Inherited[float] = field(default=1.0, name="residual_scale")
+    scale: Inherited[float] = field(default=1.0, name="residual_scale")  # factor of what joins the stream
     gate: ResidualGate | None = field(default=None, name="residual_gate")
     low_rank: LowRankResidual | None = field(default=None, name="laurel")
     conv: Kernel | None = field(default=None, name="out_conv")
@@ -71,7 +71,7 @@ class Residual(Strict, frozen=True, kw_only=True):
 class NormGate(Strict, frozen=True, kw_only=True):
     """What a sublayer reads, times σ of itself by way of a bottleneck: n·σ(silu(n·A)·B) (A.X K2)."""
 
-    rank: Narrow
+    rank: Narrow  # channels of the bottleneck
 
 
 class Sublayer(Strict, frozen=True, kw_only=True):
@@ -82,14 +82,14 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     """
 
     section: str
-    norm: Norm | None
+    norm: Norm | None  # the model's where nothing is said
     norm_at: Inherited[NormAt] = "pre"
     stream_scale: float = 1.0  # of the normed stream, where the norm is the stream's
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()
     norm_gate: NormGate | None = None  # of the norm in front
     tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
-    goal: Goal = "stream"
+    goal: Goal = "stream"  # where the output goes: into the stream, or past it to the next sublayer
     projected: bool = False  # the output passes a matrix d × d, of each layer its own (Zamba)
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Adapted(Strict, frozen=True, kw_only=True):
     """What every layer that has a sublayer with tied weights adds to its input projections W: W + A·B with A and B of
     this rank, its own (Zamba2, arXiv:2411.15242, §2)."""
 
-    rank: Narrow = field(name="adapter_rank")
+    rank: Narrow = field(name="adapter_rank")  # of each layer's own adapter
 
 
 class OutputGate(Strict, frozen=True, kw_only=True):
@@ -137,12 +137,12 @@ class OutputGate(Strict, frozen=True, kw_only=True):
     bias: one number a head, or as many as there are gates (`full`).
     """
 
-    over: Literal["head", "full"] = field(name="gate")
-    function: Literal["sigmoid", "softplus"] = field(default="sigmoid", name="gate_function")
+    over: Literal["head", "full"] = field(name="gate")  # one number a head, or one a channel
+    function: Literal["sigmoid", "softplus"] = field(default="sigmoid", name="gate_function")  # of the gate's logits
     bias: bool | Literal["full"] = field(default=False, name="gate_bias")
 
 
 class KV(Strict, frozen=True, kw_only=True):
     """Where keys and values come from: the last earlier sublayer of the section `from`."""
 
-    from_: str = field(name="from")
+    from_: str = field(name="from")  # the section whose last earlier keys and values are read

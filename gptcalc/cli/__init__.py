@@ -20,7 +20,7 @@ NAME = "gptcalc"
 #: the order of --help; a command that is not named here comes behind
 ORDER = (
     "params", "kv", "flops", "memory", "fit", "serve", "time", "compare", "diff", "sweep",
-    "presets", "devices", "show", "explain", "trace", "validate", "check",
+    "presets", "devices", "keys", "columns", "dtypes", "types", "show", "explain", "trace", "validate", "check",
 )  # fmt: skip
 
 #: characters of an error that are shown

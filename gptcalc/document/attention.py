@@ -22,6 +22,4 @@ def attention(of: Around, name: str, keys: dict[str, Any]) -> Attention:
     default = [site for site, also in places.items() if site in top or also & set(top)]
     keys["bias"] = sites(keys.get("bias", default), ("q", "k", "v", "out"), {"qkv": ("q", "k", "v")})
     of.positions(name, keys, ("rope", "alibi"))
-    if isinstance(keys.get("qk_norm"), str):
-        keys["qk_norm"] = {"over": keys["qk_norm"]}
     return of.typed(keys, Attention, name)

@@ -12,6 +12,4 @@ def compressed(of: Around, name: str, keys: dict[str, Any]) -> CompressedAttenti
     keys = of.common(name, keys, CompressedAttention)
     if of.doc.position == "rope":
         keys.setdefault("rope", of.rope)
-    if keys.get("compress") == "none":
-        keys["compress"] = None
     return of.typed(keys, CompressedAttention, name)

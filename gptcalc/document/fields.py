@@ -11,9 +11,12 @@ from typing import Any
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import fields, replace
 
-from gptcalc.architecture import Norm
+from gptcalc.architecture import Decay, Norm, QKNorm, StateGate
 from gptcalc.architecture.base import types_of
 from gptcalc.errors import InputError
+
+#: groups that one word may stand for, and whose it is
+WORDS: dict[type[Struct], str] = {QKNorm: "over", Decay: "over", StateGate: "function"}
 
 
 class Field(Struct, frozen=True):
@@ -25,6 +28,7 @@ class Field(Struct, frozen=True):
     optional: bool  # it may be None
     switch: bool  # true and false say whether it is there
     flat: bool
+    word: str | None  # of these keys the one that may stand for all: qk_norm: head
     norm: str | None  # which norm it is by default: the model's, or that without a weight; or like the model's
 
 
@@ -43,7 +47,8 @@ def declared(struct: type[Struct]) -> tuple[Field, ...]:
         usual = structs[0] if len(structs) == 1 else type(default)
         norm = extra.get("norm") if default is NODEFAULT or extra.get("norm") == "like" else None
         switch = optional and bool not in options
-        found.append(Field(key, structs, usual, optional, switch, extra.get("flat", False), norm))
+        word = WORDS.get(structs[0])
+        found.append(Field(key, structs, usual, optional, switch, extra.get("flat", False), word, norm))
     return tuple(found)
 
 
@@ -102,6 +107,10 @@ def complete(keys: Mapping[str, Any], struct: type[Struct], norm: Norm, place: s
             whole[field.key] = _group(given, field, norm, place)
             continue
         value = whole.get(field.key)
+        if field.optional and value == "none":  # of a section that is like one that has it
+            value = whole[field.key] = None
+        elif field.word is not None and isinstance(value, str):
+            value = whole[field.key] = {field.word: value}
         if field.switch and isinstance(value, bool):
             value = whole[field.key] = {} if value else None
         if isinstance(value, Mapping) and field.norm == "like":

@@ -111,54 +111,66 @@ class NormKeys(Strict, frozen=True, kw_only=True):
 
 
 class EmbeddingKeys(Strict, frozen=True, kw_only=True):
-    width: Size | None = None
-    borrowed: bool = False
-    scale: float | Literal["sqrt(d)"] = 1.0
-    rows: Size | None = None
-    offset: Count = 0
-    norm: bool | Norm = False
-    sinusoids: Sinusoids = "interleaved"
-    types: Count = 0
-    affine: bool = False
-    projected: Literal["token", "sum", "normed"] = "token"
-    projection_bias: bool = False
+    """How a token enters."""
+
+    width: Size | None = None  # channels of a row, where they are fewer than d; default d
+    borrowed: bool = False  # the token table is the target's
+    scale: float | Literal["sqrt(d)"] = 1.0  # factor of the rows
+    rows: Size | None = None  # rows of the position table; default c + offset
+    offset: Count = 0  # the row of position 0
+    norm: bool | Norm = False  # of what enters
+    sinusoids: Sinusoids = "interleaved"  # how sines and cosines are laid out
+    types: Count = 0  # rows of the table of token types (segments)
+    affine: bool = False  # rows are moved and multiplied, channel by channel
+    projected: Literal["token", "sum", "normed"] = "token"  # what a projection widens to d channels
+    projection_bias: bool = False  # that projection has a bias
 
 
 class DenseKeys(Strict, frozen=True, kw_only=True):
-    d: Size | None = None
-    function: DenseFunction = "gelu"
-    bias: bool = True
+    """A layer in front of an output matrix."""
+
+    d: Size | None = None  # channels that the layer makes; default as many as it reads
+    function: DenseFunction = "gelu"  # between the projection and the norm
+    bias: bool = True  # the projection has a bias
     norm: bool | Norm = True
 
 
 class PoolerKeys(Strict, frozen=True, kw_only=True):
-    token: Literal["first", "last", "each"] = "first"
+    """What is read off a token or each of them."""
+
+    token: Literal["first", "last", "each"] = "first"  # which token's state is read
     dense: DenseKeys | None = None
-    labels: Count = 0
-    bias: bool = True
+    labels: Count = 0  # rows of the output matrix over labels; 0: none
+    bias: bool = True  # of the labels
 
 
 class HeadKeys(Strict, frozen=True, kw_only=True):
-    vocabulary: bool = True
+    """How logits leave."""
+
+    vocabulary: bool = True  # has logits over the vocabulary
     dense: DenseKeys | None = None
     pooler: PoolerKeys | None = None
-    rows: Size | None = None
-    borrowed: bool = False
+    rows: Size | None = None  # of its own vocabulary, where that isn't the one that is read
+    borrowed: bool = False  # the output matrix is the target's
     markov: Markov | None = None
-    fixed_bias: bool = False
+    fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
 
 
 class TargetKeys(Strict, frozen=True, kw_only=True):
-    layers: Size
-    d: Size | None = None
+    """What a draft model reads of the model that it guesses tokens for."""
+
+    layers: Size  # of the target, whose states are read
+    d: Size | None = None  # channels of the target's states; default d
     norm: bool | Norm = False
     out_norm: bool | Norm = False
-    block: Size | None = None
+    block: Size | None = None  # tokens that are drafted at once; default one by one
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):
-    n: Count
-    block: str | None = None
+    """Multi-token-prediction modules."""
+
+    n: Count  # modules
+    block: str | None = None  # which block a module has; default that of the last layer
 
 
 #: what a model consists of where a document doesn't say
@@ -168,47 +180,48 @@ DEFAULT_LAYERS = "n*attn+mlp"
 class Document(Strict, frozen=True, kw_only=True):
     """The keys of a preset file that are not sections, in the order that a file has them (sections behind `layers`)."""
 
-    name: str = "model"
-    d: Size
-    v: Size
-    c: Size
-    n_heads: Size | None = None
-    n_layers: Depth
-    n_kv_heads: Size | None = None
-    d_head: Size | None = None
-    d_v: Size | None = None
-    d_ff: Size | None = None
-    tying: bool = False
-    position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"
-    rope: Rope | None = None
+    name: str = "model"  # what the model is called
+    d: Size  # channels of the residual stream: hidden_size, n_embd, d_model
+    v: Size  # rows of the token table: vocab_size
+    c: Size  # tokens of the longest sequence it is made for: max_position_embeddings
+    n_heads: Size | None = None  # heads of queries: num_attention_heads
+    n_layers: Depth  # num_hidden_layers
+    n_kv_heads: Size | None = None  # heads of keys and values: num_key_value_heads; default n_heads
+    d_head: Size | None = None  # channels of a head's queries and keys; default d / n_heads
+    d_v: Size | None = None  # channels of a head's values; default d_head
+    d_ff: Size | None = None  # channels inside an MLP: intermediate_size; default 4·d where the activation has no gate
+    tying: bool = False  # the output matrix is the token table: tie_word_embeddings
+    position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"  # how tokens know where they stand
+    rope: Rope | None = None  # how positions turn
     norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    # where norms stand: in front of a sublayer, behind the sum, behind its output, both, or in the stream
     norm_at: NormAt = "pre"
-    final_norm: bool | Norm = True
-    parallel_norm: Literal["shared", "separate"] = "shared"
-    parallel_out_norm: bool = False
-    parallel_scale: float = 1.0
-    mlp: ActivationName = "swiglu"
-    bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"
-    softcap: Positive | None = None
-    logit_scale: float = 1.0
-    residual_scale: float = 1.0
-    learned_frequencies: bool = False
-    averaged_residuals: bool = False
-    causal: bool = True
-    embedding: EmbeddingKeys = EmbeddingKeys()
-    layers: str = DEFAULT_LAYERS
-    head: HeadKeys = HeadKeys()
-    encoder: dict[str, Any] | None = None
+    final_norm: bool | Norm = True  # behind the last layer
+    parallel_norm: Literal["shared", "separate"] = "shared"  # sublayers side by side read one norm, or each its own
+    parallel_out_norm: bool = False  # a norm of the sum of sublayers side by side
+    parallel_scale: float = 1.0  # factor of that sum
+    mlp: ActivationName = "swiglu"  # activation of MLPs and experts: hidden_act
+    bias: Literal["none", "all", "qkv"] | tuple[Bias, ...] = "none"  # which projections have a bias
+    softcap: Positive | None = None  # logits x become softcap·tanh(x / softcap)
+    logit_scale: float = 1.0  # factor of the logits
+    residual_scale: float = 1.0  # factor of what sublayers add to the stream
+    learned_frequencies: bool = False  # rotations turn by frequencies that are learned
+    averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y (Beam)
+    causal: bool = True  # a token sees none behind it
+    embedding: EmbeddingKeys = EmbeddingKeys()  # how a token enters
+    layers: str = DEFAULT_LAYERS  # which sublayers each layer has, in one expression
+    head: HeadKeys = HeadKeys()  # how logits leave
+    encoder: dict[str, Any] | None = None  # an encoder's keys, where they differ from the whole document's
     encoded: Encoded | None = None
-    target: TargetKeys | None = None
-    mtp: Count | MTPKeys = 0
+    target: TargetKeys | None = None  # what a draft model reads of another
+    mtp: Count | MTPKeys = 0  # multi-token-prediction modules
     per_layer_embedding: PerLayerEmbedding | None = None
-    layer_scalar: bool = False
+    layer_scalar: bool = False  # one learned factor of each layer's output
     streams: Streams | None = None
     attention_residuals: AttentionResiduals | None = None
     altup: AltUp | None = None
-    dropout: Dropout | bool = False
-    storage: Storage = Storage()
+    dropout: Dropout | bool = False  # where training drops activations
+    storage: Storage = Storage()  # how weights are published
 
 
 class EncoderKeys(Document, frozen=True, kw_only=True):
@@ -216,7 +229,7 @@ class EncoderKeys(Document, frozen=True, kw_only=True):
 
     causal: bool = False
     front: ConvolutionalFront | None = None
-    tokens: Literal["shared", "own"] = "shared"
+    tokens: Literal["shared", "own"] = "shared"  # the decoder's token table, or one of its own
 
 
 CORE = frozenset(Document.__struct_fields__)

@@ -13,6 +13,4 @@ def latent(of: Around, name: str, keys: dict[str, Any]) -> LatentAttention:
     of.positions(name, keys, ("rope",))
     places = ("q_a", "q_b", "kv_a", "kv_b", "out")
     keys["bias"] = sites(keys.get("bias", ()), places, {})
-    if keys.get("index") == "none":
-        keys["index"] = None  # of a section that is like one with an indexer
     return of.typed(keys, LatentAttention, name)

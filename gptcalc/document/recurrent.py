@@ -14,7 +14,4 @@ def recurrent(of: Around, name: str, kind: RecurrentName, keys: dict[str, Any]) 
     keys = of.common(name, keys, struct)
     if kind == "linear":
         keys.setdefault("n_k_heads", keys.get("n_heads"))
-    for key, first in (("decay", "over"), ("gate", "function")):
-        if isinstance(keys.get(key), str):
-            keys[key] = {first: keys[key]}
     return of.typed(keys, struct, name)

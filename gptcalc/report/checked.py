@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from gptcalc.report.table import Column, Table, View
+
+
+class Figure(Struct, frozen=True):
+    name: str
+    expected: Any
+    found: Any
+    ok: bool
+
+
+class Checked(Struct, frozen=True):
+    """The keys of `gptcalc check --json`."""
+
+    model: str
+    ok: bool  # whether all are as expected
+    checks: tuple[Figure, ...]
+
+
+def checked(model: str, rows: Sequence[Mapping[str, Any]]) -> Checked:
+    return Checked(model, all(row["ok"] for row in rows), tuple(Figure(**row) for row in rows))
 
 
 def view(rows: Sequence[Mapping[str, Any]], what: str, only_wrong: bool = False) -> View:

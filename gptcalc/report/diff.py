@@ -152,9 +152,9 @@ def _raw(found: Diff) -> Iterator[tuple[str, str, Any, Any, float | None]]:
 
 
 def _row(found: Difference) -> tuple[str, str, str, str]:
-    title, kind, _ = FIGURES[found.figure]
-    a, b = (f"{units.grouped(value)} = {SHORT[kind](value)}" for value in (found.a, found.b))
-    return title, a, b, units.ratio(found.a, found.b)
+    figure = FIGURES[found.figure]
+    a, b = (f"{units.grouped(value)} = {SHORT[figure.kind](value)}" for value in (found.a, found.b))
+    return figure.title, a, b, units.ratio(found.a, found.b)
 
 
 def _shown(value: Any) -> str:

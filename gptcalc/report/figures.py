@@ -105,45 +105,67 @@ class Figure(NamedTuple):
     title: str
     kind: Kind
     value: Callable[[Facts], Any]
+    meaning: str = ""  # where the title doesn't say it
 
 
 FIGURES: dict[str, Figure] = {
     "model": Figure("model", "text", lambda f: f.architecture.name),
     "family": Figure("family", "text", lambda f: f.document.get("family")),
     "released": Figure("released", "text", lambda f: f.document.get("released")),
-    "total": Figure("parameters", "count", lambda f: f.params.total),
-    "active": Figure("active", "count", lambda f: f.params.active),
-    "embedding": Figure("embedding", "count", lambda f: f.params.embedding),
-    "active_mean": Figure("active on average", "count", lambda f: f.params.active_mean),
-    "without_tables": Figure("without tables", "count", lambda f: f.params.without_tables),
-    "non_embedding": Figure("non-embedding", "count", lambda f: f.params.non_embedding),
-    "mtp": Figure("MTP", "count", lambda f: f.params.mtp),
+    "total": Figure("parameters", "count", lambda f: f.params.total, "parameters of the main model"),
+    "active": Figure("active", "count", lambda f: f.params.active, "parameters that one token uses"),
+    "embedding": Figure(
+        "embedding", "count", lambda f: f.params.embedding, "parameters of the tables of tokens, positions and types"
+    ),
+    "active_mean": Figure(
+        "active on average", "count", lambda f: f.params.active_mean, "on average, where some experts have no weights"
+    ),
+    "without_tables": Figure(
+        "without tables",
+        "count",
+        lambda f: f.params.without_tables,
+        "neither token tables nor an output matrix of its own, as papers and cards count",
+    ),
+    "non_embedding": Figure("non-embedding", "count", lambda f: f.params.non_embedding, "total without the embedding"),
+    "mtp": Figure("MTP", "count", lambda f: f.params.mtp, "parameters of multi-token-prediction modules"),
     "n_layers": Figure("layers", "number", lambda f: f.architecture.n_layers),
-    "d": Figure("d", "number", lambda f: f.architecture.d),
-    "v": Figure("v", "number", lambda f: f.architecture.v),
-    "c": Figure("c", "number", lambda f: f.architecture.c),
-    "attention": Figure("attention", "text", lambda f: f.attention),
+    "d": Figure("d", "number", lambda f: f.architecture.d, "channels of the residual stream"),
+    "v": Figure("v", "number", lambda f: f.architecture.v, "rows of the token table"),
+    "c": Figure("c", "number", lambda f: f.architecture.c, "tokens that the model is made for"),
+    "attention": Figure(
+        "attention", "text", lambda f: f.attention, "MHA, GQA, MQA, MLA or CSA; all of them where layers differ"
+    ),
     "n_heads": Figure("heads", "text", lambda f: f.sizes("n_heads")),
     "n_kv_heads": Figure("KV heads", "text", lambda f: f.sizes("n_kv_heads")),
     "d_head": Figure("d_head", "text", lambda f: f.sizes("d_head")),
     "d_ff": Figure("d_ff", "text", lambda f: f.sizes("d_ff")),
     "n_experts": Figure("experts", "text", lambda f: f.sizes("n_experts")),
     "top_k": Figure("top_k", "text", lambda f: f.sizes("top_k")),
-    "tying": Figure("tied", "text", lambda f: f.params.tying),
-    "layers": Figure("layers", "text", lambda f: f.document.get("layers", DEFAULT_LAYERS)),
-    "features": Figure("features", "text", lambda f: " ".join(features.of(f.architecture))),
-    "context": Figure("context", "number", lambda f: f.kv.context),
-    "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes),
-    "kv_bytes_per_token": Figure("cache per token", "bytes", lambda f: f.kv.bytes_per_token),
-    "kv_full_bytes": Figure("cache at full length", "bytes", lambda f: f.kv.full_bytes),
-    "weights_bytes": Figure("weights", "bytes", lambda f: f.device.weights),
-    "needed_bytes": Figure("needed", "bytes", lambda f: f.device.total),
-    "headroom_bytes": Figure("left", "bytes", lambda f: f.headroom),
-    "fits": Figure("fits", "text", lambda f: f.fits),
-    "max_batch": Figure("largest batch", "number", lambda f: f.max_batch),
-    "max_context": Figure("longest context", "number", lambda f: f.max_context),
-    "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total),
-    "decode_flops": Figure("decode step", "flops", lambda f: f.decode and f.decode.total),
+    "tying": Figure("tied", "text", lambda f: f.params.tying, "whether the output matrix is the token table"),
+    "layers": Figure("layers", "text", lambda f: f.document.get("layers", DEFAULT_LAYERS), "the layers' expression"),
+    "features": Figure(
+        "features", "text", lambda f: " ".join(features.of(f.architecture)), "what is special, as --feature names it"
+    ),
+    "context": Figure("context", "number", lambda f: f.kv.context, "tokens that the figures of the cache are for"),
+    "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes, "of the cache of --batch sequences at --context"),
+    "kv_bytes_per_token": Figure(
+        "cache per token", "bytes", lambda f: f.kv.bytes_per_token, "what a further token adds while no window is full"
+    ),
+    "kv_full_bytes": Figure(
+        "cache at full length", "bytes", lambda f: f.kv.full_bytes, "if every layer kept the whole length"
+    ),
+    "weights_bytes": Figure("weights", "bytes", lambda f: f.device.weights, "of the weights on one device"),
+    "needed_bytes": Figure("needed", "bytes", lambda f: f.device.total, "what a device must hold"),
+    "headroom_bytes": Figure("left", "bytes", lambda f: f.headroom, "what is left of the budget"),
+    "fits": Figure("fits", "text", lambda f: f.fits, "whether it fits the budget"),
+    "max_batch": Figure("largest batch", "number", lambda f: f.max_batch, "the most sequences of --context that fit"),
+    "max_context": Figure(
+        "longest context", "number", lambda f: f.max_context, "the longest --batch sequences that fit"
+    ),
+    "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total, "of a prompt of --context tokens"),
+    "decode_flops": Figure(
+        "decode step", "flops", lambda f: f.decode and f.decode.total, "of the last token of --context"
+    ),
 }
 
 

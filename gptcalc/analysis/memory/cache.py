@@ -41,13 +41,13 @@ class KVCache(Struct, frozen=True, omit_defaults=True):
     kv_dtype: str
     engine: Engine
     mla_cache: CacheForm
-    bytes: int
-    bytes_per_token: int | Fraction
-    elements_per_token: int | Fraction
-    state_bytes: int
-    full_bytes: int
-    formula: str
-    groups: tuple[CacheGroup, ...]
+    bytes: int  # of all sequences
+    bytes_per_token: int | Fraction  # what a token of one sequence adds while no window is full
+    elements_per_token: int | Fraction  # the same in numbers, whatever their type
+    state_bytes: int  # recurrent states, which don't grow
+    full_bytes: int  # if every layer kept the whole length
+    formula: str  # the bytes of one sequence of length S
+    groups: tuple[CacheGroup, ...]  # by kinds of layers
     next_token_bytes: int | Fraction  # what the next token of one sequence adds, windows that are full left out
     room: Room | None = None  # what so many bytes hold
     source: int | None = None  # tokens that the encoder reads

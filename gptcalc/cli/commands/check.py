@@ -12,6 +12,8 @@ from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.options import Option
 
+RESULT = "gptcalc.report.checked:Checked"
+
 #: above this only what differs is shown
 MANY = 20
 #: whose keys --expect knows
@@ -54,9 +56,11 @@ def command(
         rows += [_row(setting, analyses)] if "=" in setting else _locked(setting, loaded.architecture)
     if write is not None:  # behind the questions: one that is wrong leaves nothing written
         _write(write, loaded.architecture, how)
-    ok = all(row["ok"] for row in rows)
-    data = {"model": loaded.architecture.name, "ok": ok, "checks": rows}
-    return Answer(data, show("checked", rows, loaded.architecture.name, len(rows) > MANY), warnings, 0 if ok else 1)
+    from gptcalc.report.checked import checked
+
+    name = loaded.architecture.name
+    found = checked(name, rows)
+    return Answer(found, show("checked", rows, name, len(rows) > MANY), warnings, 0 if found.ok else 1)
 
 
 def _write(path: str, architecture: Architecture, how: LockRun) -> None:

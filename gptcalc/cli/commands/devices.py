@@ -8,6 +8,8 @@ from gptcalc.cli.answer import Answer, show
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
+RESULT = "gptcalc.sources.devices:DeviceModel"
+
 
 def command(
     pattern: Annotated[

@@ -9,6 +9,8 @@ from gptcalc.cli.options import MODEL, Set, context_warnings, preset_names
 from gptcalc.conventions import DiffRun
 from gptcalc.options import Option
 
+RESULT = "gptcalc.report.diff:Diff"
+
 
 def command(
     a: Annotated[str, Option("Each " + MODEL + ".", "MODEL", complete=preset_names, positional=True)],

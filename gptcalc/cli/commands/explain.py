@@ -11,6 +11,8 @@ from gptcalc.conventions import ExplainRun
 from gptcalc.errors import InputError
 from gptcalc.options import Option
 
+RESULT = "gptcalc.report.explain:Explanation"
+
 
 def command(
     model: Model,

@@ -12,6 +12,8 @@ from gptcalc.conventions import FitRun, InferenceRun, TrainingFitRun, TrainingRu
 if TYPE_CHECKING:
     from gptcalc.analysis.memory.fit import Fit
 
+RESULT = "gptcalc.analysis.memory.fit:Fit"
+
 
 def command(
     model: Model,

@@ -7,6 +7,8 @@ from gptcalc.cli.options import Model, Set, Why, context_warnings
 from gptcalc.conventions import FlopsRun
 from gptcalc.errors import InputError
 
+RESULT = "gptcalc.analysis.flops:Flops"
+
 
 def command(
     model: Model,

@@ -6,6 +6,8 @@ from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, Why, context_warnings
 from gptcalc.conventions import RoomRun
 
+RESULT = "gptcalc.analysis.memory.cache:KVCache"
+
 
 def command(
     model: Model,

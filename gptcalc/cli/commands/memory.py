@@ -7,6 +7,8 @@ from gptcalc.cli.budget import DeviceName, Devices, asked_devices, capacity
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import InferenceRun, TrainingRun
 
+RESULT = "gptcalc.analysis.memory.result:Memory"
+
 
 def command(
     model: Model,

@@ -21,6 +21,8 @@ EXPECTED = "a checkpoint's header holds tensors"
 
 By: TypeAlias = Literal["component", "group", "tensor"]
 
+RESULT = "gptcalc.analysis.params:Params"
+
 
 def command(
     model: Model,

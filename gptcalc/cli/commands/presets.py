@@ -49,8 +49,11 @@ def command(
     columns: Columns = None,
     sort: Sort = None,
     check: Annotated[str | None, Option("Hold a folder of preset files to the schema.", "FOLDER")] = None,
+    schema: Annotated[bool, Option("A JSON Schema of preset files, for editors.")] = False,
 ) -> Answer:
     """What is there; with --fits or --device, what fits."""
+    if schema:
+        return _schema()
     if check is not None:
         return _checked(check)
     from gptcalc.report import figures
@@ -68,6 +71,15 @@ def command(
         ]
     rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
     return Answer(rows, show("rows", rows, keys))
+
+
+def _schema() -> Answer:
+    """What editors complete preset files by."""
+    from gptcalc.document.schema import schema
+    from gptcalc.report.data import json
+
+    made = schema()
+    return Answer(made, show("document", made), text=json(made))
 
 
 def _presets(pattern: str | None, how: CompareRun, usable: Usable | None = None) -> Iterator[Facts]:

@@ -10,6 +10,8 @@ from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import FitRun, InferenceRun
 from gptcalc.options import Option
 
+RESULT = "gptcalc.analysis.memory.serve:Served"
+
 
 def command(
     model: Model,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set
 
+RESULT = "gptcalc.document:Document"
+
 
 def command(model: Model, settings: Set = []) -> Answer:  # noqa: B006
     """The architecture, as a preset file; so this converts a config.json."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: a token's number; one outside the vocabulary is refused by name
 TOKEN = re.compile(r"-?[0-9]{1,12}")
 
+RESULT = "gptcalc.trace:Trace"
+
 
 def command(
     model: Model,

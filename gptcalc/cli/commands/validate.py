@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gptcalc.sources import Model as Loaded
     from gptcalc.validate import Validation
 
+RESULT = "gptcalc.validate:Validation"
+
 
 def command(
     models: Models = [],  # noqa: B006

@@ -1,0 +1,73 @@
+"""gptcalc keys"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.options import Option
+
+if TYPE_CHECKING:
+    from gptcalc.report.keys import Key
+
+RESULT = "gptcalc.report.keys:Key"
+
+
+def places(incomplete: str) -> list[str]:
+    """For shell completion: sections, keys, commands."""
+    from gptcalc.cli import names
+    from gptcalc.report.keys import of_documents
+
+    known = [word for key in of_documents() for word in (key.place, key.key)]
+    return [word for word in dict.fromkeys([*known, *names()]) if word.startswith(incomplete)]
+
+
+def command(
+    name: Annotated[
+        str | None,
+        Option(
+            "A section (attn, moe, Rope), a key (window), or a command (params: the keys of its JSON). Default: a "
+            "preset's own keys.",
+            "NAME", complete=places, positional=True,
+        ),
+    ] = None,
+    every: Annotated[bool, Option("Every section too.", name="--all")] = False,
+) -> Answer:  # fmt: skip
+    """The keys of preset files and of each command's JSON: types, defaults, meaning."""
+    found = _found(name, every)
+    return Answer(found, show("keys", found))
+
+
+def _found(name: str | None, every: bool) -> list[Key]:
+    from gptcalc.cli import names
+    from gptcalc.report.keys import TOP, of_documents, place_of
+
+    if name is not None and name.lower() in names():
+        return _of_command(name.lower())
+    keys = of_documents()
+    if every and name is None:
+        return keys
+    place = place_of(name or TOP)
+    word = place.lower()
+    found = (
+        [key for key in keys if key.place == place]
+        or [key for key in keys if key.place.lower() == word]
+        or [key for key in keys if key.key.lower() == word]
+        or [key for key in keys if word in key.key.lower()]
+    )
+    if not found:
+        known = [*(key.place for key in keys), *(key.key for key in keys), *names()]
+        hint = did_you_mean(word, known) or "gptcalc keys --all lists them"
+        raise InputError(f"keys: no section, key or command {printable(name or '')!r}", hint, "unknown")
+    return found
+
+
+def _of_command(name: str) -> list[Key]:
+    """The keys of a command's JSON."""
+    from gptcalc.cli.results import result
+    from gptcalc.report.keys import of_answer, of_rows
+
+    struct = result(name)
+    told = of_rows() if struct is None else of_answer(struct)
+    return list({key.key: key for key in reversed(list(told))}.values())[::-1]  # once each, of several structs
