@@ -12,6 +12,8 @@ from gptcalc.conventions import PacedRun, TimeRun
 from gptcalc.errors import InputError
 from gptcalc.options import Option
 
+RESULT = "gptcalc.analysis.timed:Timed"
+
 
 def command(
     model: Model,
