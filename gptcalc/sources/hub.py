@@ -10,16 +10,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from gptcalc.errors import InputError, printable
-from gptcalc.sources import WHOLE, safetensors
+from gptcalc.sources import WHOLE, pytorch, safetensors
 from gptcalc.sources.gguf import reader
 from gptcalc.sources.header import LONGEST_HEADER, SCHEME, Header, Steps
+from gptcalc.sources.ranges import PIECE, Ranged
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 FIRST_BYTES = 100_000  # most headers of shards are shorter: one request for each
@@ -100,16 +102,21 @@ def _without_config(repo: Repository) -> WithoutConfig:
     return WithoutConfig(repo, [name for name, part in parts if part is None or int(part[2]) == 1])
 
 
+#: what a whole checkpoint may be called, with the suffix of its files: what is looked for first in front
+LAYOUTS = ((*WHOLE[:2], ".safetensors"), (*WHOLE[2:], ".bin"))
+
+
 def tensors(found: Config) -> str:
     """Where the tensors are: in the cache with the config, or on the hub."""
     folder = os.path.dirname(found.path)
-    index, single = (os.path.join(folder, name) for name in WHOLE[:2])
-    if os.path.isfile(single):
-        return single
-    if os.path.isfile(index):
-        shards = set(safetensors.weight_map_of(Path(index), ".safetensors").values())
-        if all(os.path.isfile(os.path.join(folder, shard)) for shard in shards):
-            return index
+    for *names, suffix in LAYOUTS:
+        index, single = (os.path.join(folder, name) for name in names)
+        if os.path.isfile(single):
+            return single
+        if os.path.isfile(index):
+            shards = set(safetensors.weight_map_of(Path(index), suffix).values())
+            if all(os.path.isfile(os.path.join(folder, shard)) for shard in shards):
+                return index
     return SCHEME + found.repository.name
 
 
@@ -121,18 +128,20 @@ def config_of(reference: str) -> str:
 
 
 def header(reference: str, steps: Steps = iter) -> Header:
-    """The header of a repository's safetensors files: an index, and the beginnings of the shards."""
+    """The header of a repository's safetensors files, or of those that torch wrote: an index, and of the shards what
+    tells their tensors."""
     repo = repository(reference.removeprefix(SCHEME))
     assert repo is not None
-    index, single = WHOLE[:2]
-    try:
-        path = _download(repo, index)
-    except _Absent:
+    for index, single, suffix in LAYOUTS:
         try:
-            return _Remote(repo, single).header()
+            return _sharded(repo, _download(repo, index), suffix, steps)
         except _Absent:
-            raise InputError(f"{repo.name}: no {single} and no {index}", kind="checkpoint") from None
+            with suppress(_Absent):
+                return _Remote(repo, single).header()
+    raise InputError(f"{repo.name}: no {', no '.join(WHOLE[1::2])} and no index of either", kind="checkpoint")
 
+
+def _sharded(repo: Repository, index: str, suffix: str, steps: Steps) -> Header:
     def shards(names: list[str]) -> Iterator[Header]:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             yield from (found for _, found in zip(steps(names), pool.map(one, names), strict=True))
@@ -143,7 +152,7 @@ def header(reference: str, steps: Steps = iter) -> Header:
         except _Absent:
             raise InputError(f"{repo.name}: shard {printable(name)} is missing", kind="checkpoint") from None
 
-    return safetensors.sharded(Path(path), shards_of=shards)
+    return safetensors.sharded(Path(index), suffix, shards)
 
 
 # --- GGUF -------------------------------------------------------------------------------------------------------------
@@ -220,7 +229,24 @@ class _Remote:
 
     def header(self) -> Header:
         self.begin = self.fetch(0, FIRST_BYTES)
-        return safetensors.parsed(Path(self.repo.id, self.name), self.size, self.read)
+        path = Path(self.repo.id, self.name)
+        if not self.name.endswith(".bin"):
+            return safetensors.parsed(path, self.size, self.read)
+        if pytorch.is_archive(self.begin):
+            return pytorch.parsed(path, self.size, BufferedReader(Ranged(self.size, self.read), PIECE))
+        return self.stream(path)
+
+    def stream(self, path: Path) -> Header:
+        """Of what torch wrote before 1.6: as much from the beginning as describes the tensors."""
+        count = FIRST_BYTES
+        while True:
+            whole = count >= min(self.size, pytorch.LONGEST_PICKLE)
+            try:
+                return pytorch.parsed(path, self.size, BytesIO(self.read(0, count)))
+            except InputError:
+                if whole:
+                    raise
+            count *= 4
 
     def read(self, start: int, count: int) -> bytes:
         if start + count <= len(self.begin):

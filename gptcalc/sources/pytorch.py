@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from gptcalc.errors import printable
 from gptcalc.sources.header import Header, Tensor, bad, product, regular_size
@@ -62,16 +62,30 @@ class Stored(NamedTuple):
 
 
 def single(path: Path) -> Header:
-    """The tensors of one file.
+    """The tensors of one file."""
+    size = regular_size(path)
+    try:
+        with path.open("rb") as file:
+            return parsed(path, size, file)
+    except OSError as error:
+        raise bad(path, f"not a file that torch wrote: {printable(str(error), 120)}") from None
+
+
+def is_archive(begin: bytes) -> bool:
+    """Whether a file that begins so is a zip archive, whose directory stands at its end."""
+    return begin.startswith(b"PK\x03\x04")
+
+
+def parsed(path: Path, size: int, file: BinaryIO) -> Header:
+    """The tensors of a file of this size, wherever its bytes come from.
 
     Their places are exact up to the few bytes that head an entry of the archive: those of one storage are told apart,
     and seen where they are the same.
     """
-    size = regular_size(path)
     try:
-        with path.open("rb") as file:
-            begin = file.read(4)
-        found, places = _from_archive(path) if begin == b"PK\x03\x04" else (_from_stream(path), None)
+        archive = is_archive(file.read(4))
+        file.seek(0)
+        found, places = _from_archive(path, file) if archive else (_from_stream(path, file), None)
     except BROKEN as error:
         raise bad(path, f"not a file that torch wrote: {printable(str(error), 120)}") from None
     tensors = tuple(_tensor(path, name, stored, places, size) for name, stored in found.items())
@@ -91,9 +105,9 @@ def _tensor(path: Path, name: str, stored: Stored, places: Places | None, size: 
     return Tensor(name, stored.shape, kind, path, begin + stored.offset * width, begin + end)
 
 
-def _from_archive(path: Path) -> tuple[dict[str, Stored], Places]:
+def _from_archive(path: Path, file: BinaryIO) -> tuple[dict[str, Stored], Places]:
     """The tensors of a zip archive, and where its storages are (the entries of the archive that hold them)."""
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         pickles = [entry for entry in entries if entry.filename.endswith("data.pkl")]
         if len(pickles) != 1:
@@ -110,10 +124,9 @@ def _from_archive(path: Path) -> tuple[dict[str, Stored], Places]:
     return _state(path, BytesIO(data)), places
 
 
-def _from_stream(path: Path) -> dict[str, Stored]:
+def _from_stream(path: Path, file: BinaryIO) -> dict[str, Stored]:
     """The tensors of a file of several pickles, one behind the other, and the storages behind them."""
-    with path.open("rb") as file:
-        stream = BytesIO(file.read(LONGEST_PICKLE))
+    stream = BytesIO(file.read(LONGEST_PICKLE))
     if stream.getvalue()[:8] == b"version ":
         raise bad(path, "this is a Git LFS pointer, not the model itself (git lfs pull)")
     if not stream.getvalue().startswith(b"\x80") or _Machine(path).run(stream) != MAGIC:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -40,6 +41,51 @@ def sharded(folder: Path, tensors: Tensors, shards: int) -> Path:
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return index
+
+
+# --- as torch writes ---------------------------------------------------------------------------------------------------
+
+STORAGES = {"F32": b"FloatStorage", "BF16": b"BFloat16Storage", "F16": b"HalfStorage"}
+
+
+def _word(text: str) -> bytes:
+    return b"X" + len(text).to_bytes(4, "little") + text.encode()
+
+
+def _numbers(values: tuple[int, ...]) -> bytes:
+    return b"(" + b"".join(b"J" + value.to_bytes(4, "little") for value in values) + b"t"
+
+
+def pickled(tensors: Tensors) -> bytes:
+    """The pickle of a state dict (protocol 2), each tensor in a storage of its own."""
+    out = b"\x80\x02}("
+    for key, (name, (dtype, shape)) in enumerate(tensors.items()):
+        strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+        size = b"J" + prod(shape).to_bytes(4, "little")
+        storage = (
+            b"(" + _word("storage") + b"ctorch\n" + STORAGES[dtype] + b"\n" + _word(str(key)) + _word("cpu") + size
+        )
+        out += _word(name) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"tQK\x00"
+        out += _numbers(shape) + _numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR"
+    return out + b"u."
+
+
+def torch_archive(path: Path, tensors: Tensors, between: int = 0) -> Path:
+    """A file of torch 1.6 and later; so many more bytes lie between what describes the tensors and the directory."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled(tensors))
+        for key, (dtype, shape) in enumerate(tensors.values()):
+            archive.writestr(f"archive/data/{key}", bytes(prod(shape) * BITS[dtype] // 8))
+        archive.writestr("archive/more", bytes(between))
+    return path
+
+
+def torch_stream(path: Path, tensors: Tensors, behind: int = 0) -> Path:
+    """A file of torch before 1.6: a number, a version, the machine, the tensors, and so many bytes of data."""
+    magic = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")
+    start = b"\x80\x02\x8a\x0a" + magic + b".\x80\x02M\xe9\x03.\x80\x02}."
+    path.write_bytes(start + pickled(tensors) + b"\x80\x02]." + bytes(behind))
+    return path
 
 
 # --- DeepSeek-V3 as it was published: fp8, a float32 scale for 128 × 128 ----------------------------------------------

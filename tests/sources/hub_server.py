@@ -83,7 +83,7 @@ class Hub:
             self.error(request, 404, "RevisionNotFound")
         elif not (path := self.folder / org / name / file).is_file():
             self.error(request, 404, "EntryNotFound")
-        elif file.endswith((".safetensors", ".gguf")):
+        elif file.endswith((".safetensors", ".gguf", ".bin")):
             self.redirect(request, f"/cdn/{org}/{name}/{file}", path.stat().st_size)
         else:
             self.file(request, path)

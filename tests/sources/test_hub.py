@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,15 @@ import pytest
 
 from gptcalc.sources.hub import Repository, repository
 from tests.conftest import Result
-from tests.sources.checkpoints import DEEPSEEK_V3, deepseek_v3, sharded, sparse
+from tests.sources.checkpoints import (
+    DEEPSEEK_V3,
+    Tensors,
+    deepseek_v3,
+    sharded,
+    sparse,
+    torch_archive,
+    torch_stream,
+)
 from tests.sources.ggufs import written
 from tests.sources.hub_server import COMMIT, Hub
 from tests.sources.test_gguf import LLAMA_3_8B, llama_3_8b, parts
@@ -88,6 +96,31 @@ def test_a_model_in_one_file(hub: Hub, tmp_path: Path) -> None:
     }  # fmt: skip
     assert all(request.range for request in hub.requests if request.path.startswith("/cdn/"))
     assert all(request.token is None for request in hub.requests)
+
+
+@pytest.mark.parametrize("write", [torch_archive, torch_stream])
+def test_what_torch_wrote_is_read_by_ranges(
+    hub: Hub, models: Path, tmp_path: Path, write: Callable[[Path, Tensors, int], Path]
+) -> None:
+    """pytorch_model.bin, alone and behind an index: neither the 20 MB of data nor the pickle's steps come over."""
+    folder = models / "org" / "torch"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(TINY))
+    write(folder / "pytorch_model.bin", tiny(), 20_000_000)
+    found = command(tmp_path, hub.endpoint, "params", "org/torch", "--json")
+    assert (found.status, found.err) == (0, "")
+    assert (found.json["total"], found.json["stored"], found.json["differ"]) == (TOTAL, TOTAL, [])
+    assert hub.sent < 2_000_000
+    (folder / "pytorch_model.bin").rename(folder / "one.bin")
+    index = {"weight_map": dict.fromkeys(tiny(), "one.bin")}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    found = command(tmp_path, hub.endpoint, "params", "org/torch", "--json")
+    assert (found.status, found.err, found.json["stored"]) == (0, "", TOTAL)
+    assert hub.sent < 4_000_000
+    (folder / "one.bin").write_bytes(b"PK\x03\x04" + bytes(1000))
+    found = command(tmp_path, hub.endpoint, "params", "org/torch", "--get", "total")
+    assert (found.status, found.out) == (0, f"{TOTAL}\n")
+    assert "were not compared: org/torch/one.bin: not a file that torch wrote" in found.err
 
 
 def test_revisions_pages_and_other_letter_case(hub: Hub, tmp_path: Path) -> None:
