@@ -43,7 +43,7 @@ def sharded(folder: Path, tensors: Tensors, shards: int) -> Path:
     return index
 
 
-# --- as torch writes ---------------------------------------------------------------------------------------------------
+# --- as torch writes --------------------------------------------------------------------------------------------------
 
 STORAGES = {"F32": b"FloatStorage", "BF16": b"BFloat16Storage", "F16": b"HalfStorage"}
 
