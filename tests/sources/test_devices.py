@@ -19,6 +19,9 @@ from gptcalc.sources import devices
         ("4xa100-80gb", "a100-80gb", 4),
         ("8 x NVIDIA H200", "h200", 8),
         ("AMD Instinct MI300X", "mi300x", None),
+        ("NVIDIA B300 SXM6 AC", "b300", None),
+        ("Tesla V100-PCIE-16GB", "v100-pcie-16gb", None),
+        ("NVIDIA GB10", "dgx-spark", None),
         ("apple-m2-ultra-192gb", "apple-m2-ultra-192gb", None),
     ],
 )
