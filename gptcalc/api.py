@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, RoomRun, Run, TimeRun
+from msgspec.structs import replace
+
+from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, PretrainRun, RoomRun, Run, TimeRun
 from gptcalc.errors import InputError
 from gptcalc.options import documented, keywords
 
@@ -15,13 +17,14 @@ if TYPE_CHECKING:
     from gptcalc.analysis.memory.fit import Fit
     from gptcalc.analysis.memory.result import Memory
     from gptcalc.analysis.params import Params
+    from gptcalc.analysis.pretraining import Pretraining
     from gptcalc.analysis.timed import Timed
     from gptcalc.architecture import Architecture
     from gptcalc.sources import Model
 
     AnyModel: TypeAlias = str | Model | Architecture
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time"]
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time", "train"]
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Run)
@@ -104,6 +107,23 @@ def _time(how: Callable[P, TimeRun]) -> Callable[Concatenate[AnyModel, str, P], 
 
 
 time = _time(TimeRun)
+
+
+def _train(how: Callable[P, PretrainRun]) -> Callable[Concatenate[AnyModel, str, P], Pretraining]:
+    def train(model: AnyModel, device: str, /, *args: P.args, **options: P.kwargs) -> Pretraining:
+        """What training on so many tokens takes on devices by name ("h100-sxm", devices=64): FLOPs, days, memory."""
+        from gptcalc.analysis.pretraining import pretrained
+        from gptcalc.sources.devices import asked
+
+        named, run = asked(device), how(*args, **options)
+        if run.devices is None and named.number is not None:
+            run = replace(run, devices=named.number)
+        return pretrained(_architecture(model), named.model, run)
+
+    return documented(train, how)
+
+
+train = _train(PretrainRun)
 
 
 def _architecture(model: AnyModel) -> Architecture:

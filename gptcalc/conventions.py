@@ -395,6 +395,29 @@ class TimeRun(PacedRun, frozen=True, kw_only=True):
     mbu: Share = 1
 
 
+class CorpusRun(TrainingRun, frozen=True, kw_only=True):
+    """A training run. Unless it is said otherwise, devices are data parallel ranks that share weights and states."""
+
+    zero: Zero = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lora is not None:
+            raise InputError(f"--lora {printable(self.lora)}: what training adapters computes is not counted here",
+                             "memory --training --lora has their memory", "unsupported")  # fmt: skip
+
+
+class PretrainRun(CorpusRun, frozen=True, kw_only=True):
+    """The same over a corpus, at a share of the peak rate (None: what can be) or at a measured rate of all devices."""
+
+    devices: int | None = None
+    tokens: int | None = None
+    mfu: Share | None = None
+    tokens_per_second: Share | None = None
+    price: Share | None = None  # of a device for an hour
+    utilization: Share = 1  # of a device's memory
+
+
 class FitRun(InferenceRun, frozen=True, kw_only=True):
     """A served model that is to fit a device. Without `advice` other formats and layouts are not tried."""
 

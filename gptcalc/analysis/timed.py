@@ -112,6 +112,11 @@ class Timed(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+def peak(device: DeviceModel, kind: str) -> int | None:
+    """FLOPs a second with operands of a type, or of the one that a device computes in instead; None: not known."""
+    return next((device.peak[name] for name in (kind, *WIDER.get(kind, ())) if name in device.peak), None)
+
+
 class Rates(NamedTuple):
     """A device as it is used."""
 
@@ -123,15 +128,11 @@ class Rates(NamedTuple):
         """Seconds; None where the device's rate for a type is not known."""
         seconds = 0.0
         for kind, n in flops.items():
-            rate = self.peak(kind)
+            rate = peak(self.device, kind)
             if rate is None:
                 return None
             seconds += n / (rate * self.mfu)
         return seconds
-
-    def peak(self, kind: str) -> int | None:
-        peak = self.device.peak
-        return next((peak[name] for name in (kind, *WIDER.get(kind, ())) if name in peak), None)
 
     def read(self, size: float) -> float:
         return size / (self.device.bandwidth * self.mbu)
@@ -258,7 +259,7 @@ def notes(traffic: Traffic, rates: Rates, found: PassTime) -> tuple[str, ...]:
     """What is left out, and why."""
     said = []
     unknown = sorted({kind for number in range(traffic.parallel.pp) for costs in traffic.costs(number, 1)
-                      for kind in costs.flops if rates.peak(kind) is None})  # fmt: skip
+                      for kind in costs.flops if peak(rates.device, kind) is None})  # fmt: skip
     if unknown:
         said.append(f"compute is left out: no {' or '.join(unknown)} rate of {rates.device.title} is known")
     if any(stage.interconnect_s is None for stage in found.stages):

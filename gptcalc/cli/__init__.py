@@ -19,7 +19,7 @@ NAME = "gptcalc"
 
 #: the order of --help; a command that is not named here comes behind
 ORDER = (
-    "params", "kv", "flops", "memory", "fit", "serve", "time", "compare", "diff", "sweep",
+    "params", "kv", "flops", "memory", "fit", "serve", "time", "train", "compare", "diff", "sweep",
     "presets", "devices", "keys", "columns", "dtypes", "types", "show", "explain", "trace", "validate", "check",
 )  # fmt: skip
 

@@ -9,6 +9,8 @@ from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from gptcalc.architecture import Architecture
     from gptcalc.conventions import Run
 
@@ -39,6 +41,23 @@ def integer(option: str) -> Callable[[Any], int]:
             return int(value)
         except ValueError:
             raise InputError(f"{option}: {printable(value)!r} is not a whole number", kind="usage") from None
+
+    return parse
+
+
+def amount(option: str) -> Callable[[Any], Fraction]:
+    """A parser of positive decimal numbers: 2.5, 1e6; its errors name the option."""
+
+    def parse(value: Any) -> Fraction:
+        from fractions import Fraction
+
+        try:
+            found = Fraction(value) if len(str(value)) <= 30 and "/" not in str(value) else Fraction(0)
+        except ValueError:
+            found = Fraction(0)
+        if not 0 < found < 10**30:
+            raise InputError(f"{option}: {printable(str(value))!r} is not a number above 0", "write 2.5", "usage")
+        return found
 
     return parse
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture, Block, Repeat
-from gptcalc.conventions import InferenceRun, PacedRun, TimeRun, TrainingRun
+from gptcalc.conventions import InferenceRun, PacedRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
 from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
@@ -29,7 +29,7 @@ VOCABULARY_MULTIPLE = {"vllm": 64}
 
 MAX_STAGES = 1024
 
-R = TypeVar("R", InferenceRun, TimeRun, PacedRun, TrainingRun)
+R = TypeVar("R", bound=InferenceRun | PacedRun | TrainingRun)
 
 
 class Layout(Struct, frozen=True):
