@@ -403,7 +403,8 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     if "deltamix" in mixers and draw(st.booleans()):
         sections["mixed"] = {"like": "deltamix", "value_rank": draw(st.integers(2, 4))}
         document["layers"], document["n_layers"] = f"{pattern} {length}*mixed", 2 * length
-    if "reuse" not in sections and "altup" not in document and not mixing and "mixed" not in sections:
+    one_sum = not {"altup", "averaged_residuals"} & document.keys() and not mixing
+    if "reuse" not in sections and one_sum and "mixed" not in sections:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
     return {**document, **sections}
 

@@ -245,6 +245,12 @@ class Architecture(Strict, frozen=True, kw_only=True):
     dropout: Dropout | None = None
     storage: Storage = Storage()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from gptcalc.architecture import whole  # which knows what an architecture is
+
+        whole.check(self)
+
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
         return grouped(self.layers)

@@ -33,13 +33,8 @@ from gptcalc.architecture import (
 from gptcalc.document import expression
 from gptcalc.document.around import Around
 from gptcalc.document.constraints import (
-    check_altup,
-    check_averaged,
     check_parallel,
     check_reuse,
-    check_source,
-    check_streams,
-    check_target,
     mixing,
 )
 from gptcalc.document.decoding import typed
@@ -95,39 +90,33 @@ class Builder:
         doc = self.doc
         layers = self.stack()
         mtp = self.mtp(layers)
-        if doc.averaged_residuals:
-            check_averaged(self.blocks.values())
-        if doc.altup is not None:
-            check_altup(doc.altup, doc.averaged_residuals, mtp, doc.per_layer_embedding)
         self.check_used()
         if encoder is not None and encoder.tokens == "shared" and encoder.v != doc.v:
             raise InputError(f"encoder.v: {encoder.v} rows, but the table of {doc.v} is shared", "set tokens: own")
-        built = Architecture(
-            name=doc.name,
-            d=doc.d,
-            v=doc.v,
-            c=doc.c,
-            embedding=self.embedding(),
-            layers=layers,
-            head=self.head(),
-            encoder=encoder,
-            encoded=doc.encoded,
-            target=self.target(),
-            mtp=mtp,
-            per_layer_embedding=doc.per_layer_embedding,
-            layer_scalar=doc.layer_scalar,
-            streams=doc.streams,
-            attention_residuals=doc.attention_residuals,
-            altup=doc.altup,
-            learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
-            averaged_residuals=doc.averaged_residuals,
-            dropout=Dropout() if doc.dropout is True else doc.dropout or None,
-            storage=doc.storage,
+        return mixing(
+            Architecture(
+                name=doc.name,
+                d=doc.d,
+                v=doc.v,
+                c=doc.c,
+                embedding=self.embedding(),
+                layers=layers,
+                head=self.head(),
+                encoder=encoder,
+                encoded=doc.encoded,
+                target=self.target(),
+                mtp=mtp,
+                per_layer_embedding=doc.per_layer_embedding,
+                layer_scalar=doc.layer_scalar,
+                streams=doc.streams,
+                attention_residuals=doc.attention_residuals,
+                altup=doc.altup,
+                learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
+                averaged_residuals=doc.averaged_residuals,
+                dropout=Dropout() if doc.dropout is True else doc.dropout or None,
+                storage=doc.storage,
+            )
         )
-        check_streams(built)
-        check_target(built)
-        check_source(built)
-        return mixing(built)
 
     def encoder(self) -> Encoder:
         """The stack that an encoder's keys describe."""

@@ -36,6 +36,7 @@ UNTRIED = {
     "section": "a name; no number depends on it",
     "from_": "another section: the names of all that exist stand in the document, not in the field's type",
     "encoder": "there where a layer reads it, so that it can't be left out alone",
+    "encoded": "there where a layer reads it, so that it can't be left out alone",
     "q_norm": "an indexer's: there where the queries have no bottleneck, so that it can't be left out alone",
     "body": "what else layers may hold are other documents",
     "units": "what else a part may hold are other documents",
