@@ -46,7 +46,7 @@ Context: TypeAlias = Annotated[
     int | None,
     Option(
         "Length of a sequence including the newest token: 8192, 8K (8192), 8k (8000). Default: the model's c.",
-        also=("--max-model-len",),
+        also=("--max-model-len", "--ctx-size"),
     ),
 ]
 Source: TypeAlias = Annotated[
@@ -115,6 +115,7 @@ WEIGHTS = Option(
     "q4_k_m,ffn_down=q6_k, f16, …; a wrong one lists them all. "
     "Default: as published; in training bf16.",
     "TYPE",
+    also=("--quantization",),
 )
 DType: TypeAlias = Annotated[str, WEIGHTS]
 #: None: as the model is published
@@ -125,11 +126,14 @@ CacheBytes: TypeAlias = Annotated[
 Overhead: TypeAlias = Annotated[
     int, Option("Added to each device, such as 1GiB for a runtime's context.", "SIZE", least=0, is_size=True)
 ]
-TP: TypeAlias = Annotated[int, Option("Tensor parallel devices.")]
-PP: TypeAlias = Annotated[int, Option("Pipeline stages.")]
+TP: TypeAlias = Annotated[int, Option("Tensor parallel devices.", also=("--tensor-parallel-size",))]
+PP: TypeAlias = Annotated[int, Option("Pipeline stages.", also=("--pipeline-parallel-size",))]
 EP: TypeAlias = Annotated[int, Option("Expert parallel ranks, made from tp and dp.")]
 DP: TypeAlias = Annotated[
-    int | None, Option("Data parallel copies, which share the batch. Default: as many as --ep needs.")
+    int | None,
+    Option(
+        "Data parallel copies, which share the batch. Default: as many as --ep needs.", also=("--data-parallel-size",)
+    ),
 ]
 StepBatch: TypeAlias = Annotated[
     int | None,

@@ -35,7 +35,6 @@ class Option(Struct, frozen=True):
     words: tuple[tuple[str, int], ...] = ()  # numbers that have a name
     name: str = ""  # its first spelling, where that is not the field's
     read: Callable[[Any], Any] | None = None  # makes a value of a word, or raises InputError; None: as its type says
-    complete: Callable[[str], list[str]] | None = None  # words that begin so; None: the choices
     positional: bool = False  # an argument: its place says what it is
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -29,6 +29,14 @@ class Row(Struct, frozen=True):
     each: int | Fraction
     times: int
     amount: int | Fraction
+
+
+#: the sums that --why takes apart, by analysis; those of components by their names
+SUMS: dict[str, tuple[str, ...]] = {
+    "params": ("total", "active", "embedding", "non_embedding", "mtp", "components.attention"),
+    "kv": ("bytes", "bytes_per_token", "elements_per_token", "full_bytes"),
+    "flops": ("total", "attention", "weights", "states", "macs", "by_component.attention"),
+}
 
 
 class Ledger(Struct, frozen=True):
@@ -79,10 +87,10 @@ def _params_filter(key: str, model: Equations) -> tuple[Callable[[parameters.Ent
             return (lambda e: e.stage is not model.mtp and e.tensor.weight.component == name), False
         case ["groups", number, ("total" | "active") as what] if number.isdigit() and int(number) < len(main):
             return (lambda e: e.stage is main[int(number)]), what == "active"
-    raise _no_ledger(key, ["total", "active", "embedding", "non_embedding", "mtp", "components.attention"])
+    raise _no_ledger(key, SUMS["params"])
 
 
-def _no_ledger(key: str, known: list[str]) -> InputError:
+def _no_ledger(key: str, known: Sequence[str]) -> InputError:
     return InputError(f"--why {key}: no such sum", did_you_mean(key, known) or "one of " + ", ".join(known), "usage")
 
 
@@ -112,7 +120,7 @@ def _spelled(symbols: list[str], sizes: list[int]) -> str:
 
 def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
     """The store lines behind bytes, bytes_per_token, elements_per_token or full_bytes of a cache analysis."""
-    known = ["bytes", "bytes_per_token", "elements_per_token", *(["full_bytes"] if found.engine == "ideal" else [])]
+    known = [sum_ for sum_ in SUMS["kv"] if sum_ != "full_bytes" or found.engine == "ideal"]
     if key not in known:
         raise _no_ledger(key, known)
     held = f"engine {found.engine}, {found.mla_cache} MLA cache"
@@ -187,10 +195,8 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
     """The counted sums behind total, attention, weights, states, macs or by_component.NAME of a FLOPs analysis."""
     work = Workload(found.context, found.phase, found.pairs, found.logits, found.source or 0)
     component = key.removeprefix("by_component.") if key.startswith("by_component.") else None
-    if component not in (None, *parameters.COMPONENTS) or (
-        component is None and key not in ("total", "attention", "weights", "states", "macs")
-    ):
-        raise _no_ledger(key, ["total", "attention", "weights", "states", "macs", "by_component.attention"])
+    if component not in (None, *parameters.COMPONENTS) or (component is None and key not in SUMS["flops"]):
+        raise _no_ledger(key, SUMS["flops"])
     per_term = 1 if key == "macs" else 2
     passes = found.batch * (3 if found.phase == "train" else 1)
     rows = []

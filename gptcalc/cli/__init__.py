@@ -74,7 +74,7 @@ def _answered(arguments: list[str]) -> tuple[Answer, Output] | int | None:
             return commands[first](values)
     from gptcalc.cli.application import answered
 
-    return answered(NAME, commands, [] if completing else arguments)
+    return answered(NAME, commands, [] if completing else arguments, COMPLETION)
 
 
 def _report(error: InputError, arguments: Sequence[str]) -> None:

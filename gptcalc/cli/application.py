@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from gptcalc.cli.answer import Answer, Command, Output
+from gptcalc.cli.completion import Complete, completing, script
 from gptcalc.cli.parameters import Parameter, parser
 from gptcalc.errors import InputError, printable
 from gptcalc.options import choices, plain
@@ -26,10 +27,13 @@ UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 
 def answered(
-    name: str, commands: Mapping[str, Command], arguments: Sequence[str]
+    name: str, commands: Mapping[str, Command], arguments: Sequence[str], variable: str = ""
 ) -> tuple[Answer, Output] | int | None:
     """Run a command line by Typer: what a command answers, or an exit status. InputError where the line is wrong."""
     first = arguments[0] if arguments else "--help"
+    if first == "--show-completion" and len(arguments) == 2:  # Typer's own asks which shell it runs in
+        typer.echo(script(arguments[1], name, variable), nl=False)
+        return 0
     try:
         if first in commands:
             alone = _alone(commands[first])
@@ -82,22 +86,23 @@ def _function(command: Command) -> Callable[..., tuple[Answer, Output]]:
     def function(**values: Any) -> tuple[Answer, Output]:
         return command(values)
 
-    signature = inspect.Signature([_parameter(parameter) for parameter in command.parameters])
+    name = command.function.__module__.rpartition(".")[2]
+    signature = inspect.Signature([_parameter(parameter, name) for parameter in command.parameters])
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__annotations__ = {name: own.annotation for name, own in signature.parameters.items()}
     function.__doc__ = command.function.__doc__
     return function
 
 
-def _parameter(parameter: Parameter) -> inspect.Parameter:
+def _parameter(parameter: Parameter, command: str) -> inspect.Parameter:
     default = inspect.Parameter.empty if parameter.required else parameter.default
-    annotation = _typed(parameter)
+    annotation = _typed(parameter, completing(command, parameter))
     return inspect.Parameter(
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
     )
 
 
-def _typed(parameter: Parameter) -> Any:
+def _typed(parameter: Parameter, complete: Complete | None) -> Any:
     """A parameter's type and option as Typer's."""
     kind, optional, option = plain(parameter.annotation)
     known = choices(kind)
@@ -110,19 +115,12 @@ def _typed(parameter: Parameter) -> Any:
         settings |= {"metavar": option.metavar}
     if (read := parser(parameter)) is not None:
         settings["parser"] = read
-    if kind is not int and (complete := option.complete or (_beginning(known) if known else None)) is not None:
+    if complete is not None:
         settings["autocompletion"] = complete
     if option.positional:
         return Annotated[kind | None if optional else kind, typer.Argument(**settings)]
     shown = not optional and kind != list[str]
     return Annotated[kind | None if optional else kind, typer.Option(*parameter.words, show_default=shown, **settings)]
-
-
-def _beginning(known: Sequence[str]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in known if word.startswith(incomplete)]
-
-    return complete
 
 
 def _in_our_words(error: Any, program: str, command: str | None) -> InputError:

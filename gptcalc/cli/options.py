@@ -78,21 +78,10 @@ def byte_size(option: str) -> Callable[[Any], int]:
     return parse
 
 
-def preset_names(incomplete: str) -> list[str]:
-    """For shell completion."""
-    from gptcalc.sources.preset import names
-
-    return [name for name in names() if name.startswith(incomplete)]
-
-
 MODEL = "a preset's name, a file or folder (config.json, preset YAML), a hub id, or - for stdin"
 
-Model: TypeAlias = Annotated[
-    str, Option(MODEL[0].upper() + MODEL[1:] + ".", "MODEL", complete=preset_names, positional=True)
-]
-Models: TypeAlias = Annotated[
-    list[str], Option("Each " + MODEL + ".", "MODEL...", complete=preset_names, positional=True)
-]
+Model: TypeAlias = Annotated[str, Option(MODEL[0].upper() + MODEL[1:] + ".", "MODEL", positional=True)]
+Models: TypeAlias = Annotated[list[str], Option("Each " + MODEL + ".", "MODEL...", positional=True)]
 Set: TypeAlias = Annotated[
     list[str],
     Option(

@@ -178,6 +178,10 @@ def _config_beside(path: str) -> str | None:
 UNFOUND = ("unknown", "hub")  # kinds of errors about ids that may be mistyped
 
 
+#: a page names the branch that an id alone means
+DEFAULT_BRANCH = (None, "main")
+
+
 def _from_alias(reference: str) -> Source:
     """The preset that lists a hub id; else the hub itself."""
     from gptcalc.sources import hub, preset
@@ -186,7 +190,7 @@ def _from_alias(reference: str) -> Source:
     if gguf is not None and not reference.startswith((".", "/", "~")):
         return _from_gguf(hub.gguf_header(gguf), reference)
     repo = hub.repository(reference)
-    if repo is not None and repo.revision is None and (name := preset.by_alias(repo.id)) is not None:
+    if repo is not None and repo.revision in DEFAULT_BRANCH and (name := preset.by_alias(repo.id)) is not None:
         return _preset(name)
     shown = printable(reference, 200)
     named = reference.endswith(FILE_SUFFIXES) and "://" not in reference

@@ -203,10 +203,11 @@ def edited(document: Mapping[str, Any], settings: Iterable[str]) -> dict[str, An
 ELSEWHERE = {
     "hidden_size": "d", "n_embd": "d", "d_model": "d", "dim": "d",
     "vocab_size": "v",
-    "max_position_embeddings": "c", "n_positions": "c", "max_model_len": "c",
+    "max_position_embeddings": "c", "n_positions": "c", "n_ctx": "c", "max_model_len": "c",
     "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads", "head_dim": "d_head", "v_head_dim": "d_v",
     "num_hidden_layers": "n_layers", "n_layer": "n_layers", "num_layers": "n_layers",
-    "intermediate_size": "d_ff", "tie_word_embeddings": "tying",
+    "intermediate_size": "d_ff", "n_inner": "d_ff", "ffn_dim": "d_ff",
+    "rms_norm_eps": "norm.eps", "tie_word_embeddings": "tying",
     "num_experts": "moe.n_experts", "num_local_experts": "moe.n_experts", "n_routed_experts": "moe.n_experts",
     "num_experts_per_tok": "moe.top_k", "moe_intermediate_size": "moe.d_ff",
     "q_lora_rank": "mla.q_rank", "kv_lora_rank": "mla.kv_rank",

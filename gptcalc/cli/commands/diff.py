@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import MODEL, Set, context_warnings, preset_names
+from gptcalc.cli.options import MODEL, Set, context_warnings
 from gptcalc.conventions import DiffRun
 from gptcalc.options import Option
 
@@ -13,8 +13,8 @@ RESULT = "gptcalc.report.diff:Diff"
 
 
 def command(
-    a: Annotated[str, Option("Each " + MODEL + ".", "MODEL", complete=preset_names, positional=True)],
-    b: Annotated[str, Option("", "MODEL", complete=preset_names, positional=True)],
+    a: Annotated[str, Option("Each " + MODEL + ".", "MODEL", positional=True)],
+    b: Annotated[str, Option("", "MODEL", positional=True)],
     how: DiffRun,
     settings: Set = [],  # noqa: B006
 ) -> Answer:

@@ -14,22 +14,13 @@ if TYPE_CHECKING:
 RESULT = "gptcalc.report.keys:Key"
 
 
-def places(incomplete: str) -> list[str]:
-    """For shell completion: sections, keys, commands."""
-    from gptcalc.cli import names
-    from gptcalc.report.keys import of_documents
-
-    known = [word for key in of_documents() for word in (key.place, key.key)]
-    return [word for word in dict.fromkeys([*known, *names()]) if word.startswith(incomplete)]
-
-
 def command(
     name: Annotated[
         str | None,
         Option(
             "A section (attn, moe, Rope), a key (window), or a command (params: the keys of its JSON). Default: a "
             "preset's own keys.",
-            "NAME", complete=places, positional=True,
+            "NAME", positional=True,
         ),
     ] = None,
     every: Annotated[bool, Option("Every section too.", name="--all")] = False,
