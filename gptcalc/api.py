@@ -31,15 +31,18 @@ H = TypeVar("H", bound=Run)
 T = TypeVar("T")
 
 
-def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False, ignore: Collection[str] = ()) -> Model:
-    """The model that a reference names, with edits such as "n_kv_heads=4" laid over it.
+def load(
+    reference: str, overrides: Sequence[str] = (), *,
+    strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
+) -> Model:  # fmt: skip
+    """The model that a reference names, its variant by switches such as "gqa:4", with edits such as "n_kv_heads=4".
 
     `.architecture` is what the analyses and the witness read, `.document` the preset's keys. `strict` refuses fields of
     a config.json that its class doesn't read, `ignore` lets such pass by name. Raises InputError.
     """
     from gptcalc.sources import load
 
-    return load(reference, overrides, strict=strict, ignore=ignore)
+    return load(reference, overrides, strict=strict, ignore=ignore, switches=switches)
 
 
 def params(model: AnyModel) -> Params:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from msgspec import Struct
 
+from gptcalc.cli.options import With
 from gptcalc.cli.parameters import expanded, gathered, parameters_of
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option, check
@@ -103,11 +104,15 @@ def reading_options(
     ignore: Annotated[
         list[str], Option("Take a field of a config.json to change nothing; may be repeated.", "FIELD")
     ] = [],  # noqa: B006
-) -> AbstractContextManager[None]:
-    """The options of every command that takes a MODEL: how its config.json is read."""
-    from gptcalc.sources import tolerating
+    switches: With = [],  # noqa: B006
+) -> AbstractContextManager[object]:
+    """The options of every command that takes a MODEL: how its config.json is read, and which variant is meant."""
+    from gptcalc.sources import tolerating, varying
 
-    return tolerating(strict, ignore)
+    stack = ExitStack()
+    stack.enter_context(tolerating(strict, ignore))
+    stack.enter_context(varying(switches))
+    return stack
 
 
 class Command:

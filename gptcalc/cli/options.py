@@ -88,6 +88,14 @@ Set: TypeAlias = Annotated[
         "Change a key of the preset, such as n_kv_heads=4 or moe.top_k=2; may be repeated.", "KEY=VALUE", name="--set"
     ),
 ]
+With: TypeAlias = Annotated[
+    list[str],
+    Option(
+        "A variant: rope, learned, alibi or none; gqa:N, mha, mla; moe:E:K (E experts of d_ff/K, K a token), dense; "
+        "window:W, gdn:K (K of K + 1 layers recurrent), mtp; may be repeated.",
+        "SWITCH", name="--with",
+    ),
+]  # fmt: skip
 Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
 Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
@@ -69,8 +70,16 @@ class Source(Struct, frozen=True):
 GGUF = "gguf"
 
 
-def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False, ignore: Collection[str] = ()) -> Model:
-    """The model that a reference names, with KEY=VALUE edits laid over its document.
+#: switches of the command line, for all models that it reads
+SWITCHES: ContextVar[tuple[str, ...]] = ContextVar("switches", default=())
+
+
+def load(
+    reference: str, overrides: Sequence[str] = (), *,
+    strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
+) -> Model:  # fmt: skip
+    """The model that a reference names: its variant by switches such as "gqa:4" (gptcalc.document.variant), with
+    KEY=VALUE edits laid over the document.
 
     Of a config.json, fields that the class of its type doesn't read are ignored, and noted; `strict` refuses them,
     `ignore` names fields that are to be ignored whatever they might change.
@@ -80,6 +89,8 @@ def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False,
     """
     with tolerating(strict, ignore):
         source = find(reference)
+    if switches or SWITCHES.get():
+        source = _varied(source, (*SWITCHES.get(), *switches))
     if not overrides:
         return source.model(source.built or _build(source.written, source.origin), source.written)
     from gptcalc.sources.preset import edited
@@ -93,6 +104,15 @@ def load(reference: str, overrides: Sequence[str] = (), *, strict: bool = False,
     return source.model(architecture, document, whole=False)
 
 
+def _varied(source: Source, switches: Sequence[str]) -> Source:
+    """The variant of what was found; no checkpoint has its tensors."""
+    from gptcalc.document.variant import varied
+
+    document = _short(source.written, source.whole)
+    _build(document, source.origin)  # where the file itself is at fault, this says so
+    return Source(varied(document, switches), source.origin, source.notes)
+
+
 def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
     """How checkpoints name and lay out a model's weights, or those of `kind` gguf. InputError where none are known."""
     from gptcalc.sources.huggingface.tensors import TensorNames
@@ -104,6 +124,16 @@ def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
     from gptcalc.sources.huggingface import tensor_names
 
     return tensor_names(model.model_type or "", model.architecture)
+
+
+@contextmanager
+def varying(switches: Sequence[str]) -> Iterator[None]:
+    """All models that are read inside are variants."""
+    token = SWITCHES.set((*SWITCHES.get(), *switches))
+    try:
+        yield
+    finally:
+        SWITCHES.reset(token)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import MODEL, Set, context_warnings
+from gptcalc.cli.options import MODEL, Set, With, context_warnings
 from gptcalc.conventions import DiffRun
 from gptcalc.options import Option
 
@@ -17,16 +17,18 @@ def command(
     b: Annotated[str, Option("", "MODEL", positional=True)],
     how: DiffRun,
     settings: Set = [],  # noqa: B006
+    switches: With = [],  # noqa: B006
 ) -> Answer:
     """Two models, line by line: fields, parameters, cache, FLOPs, equations.
 
-    Both at the same context: without --context the shorter of the two models' own. --set edits the second model.
+    Both at the same context: without --context the shorter of the two models' own. --set and --with change the
+    second model.
     """
     from gptcalc.report.diff import diff
     from gptcalc.report.figures import Facts
     from gptcalc.sources import load
 
-    left, right = load(a), load(b, settings)
+    left, right = load(a), load(b, settings, switches=switches)
     how = how.to(DiffRun, context=how.context or min(left.architecture.c, right.architecture.c))
     sides = [Facts(side.architecture, side.written, how) for side in (left, right)]
     warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, how))]
