@@ -30,7 +30,8 @@ from gptcalc.architecture import (
     Mixer,
     Prefixes,
     Repeat,
-    set_aside,
+    is_looped,
+    placed,
     stem,
     sublayers,
 )
@@ -112,8 +113,8 @@ def shortened(architecture: Architecture) -> Architecture:
         return architecture
     layers = tuple(_shorter(item) for item in architecture.layers)
     mtp = architecture.mtp and replace(architecture.mtp, n=min(architecture.mtp.n, 2))
-    if architecture.attention_residuals is not None:
-        layers = set_aside(layers, architecture.attention_residuals)
+    if architecture.attention_residuals is not None or is_looped(architecture):
+        layers = placed(layers, architecture.attention_residuals)
     return replace(architecture, layers=layers, mtp=mtp)
 
 
@@ -304,7 +305,7 @@ def _out(result: Result) -> Array:
 
 def softmax_invariant(small: Architecture) -> set[str]:
     """Biases that add the same to every score of a query, which the softmax takes out again: those of keys that are
-    neither rotated nor normed afterwards, nor compared with a sink, nor capped."""
+    neither rotated nor normed afterwards, nor compared with a sink, nor capped; and what weighs one thing alone."""
     encoder = small.encoder.blocks() if small.encoder is not None else ()
     return _silent(small.blocks(), "") | _silent(encoder, "encoder.")
 
@@ -315,6 +316,9 @@ def _silent(blocks: Iterable[Block], start: str) -> set[str]:
         prefixes = Prefixes()
         for mixer in sublayers(block):
             own = prefixes.next(stem(mixer))
+            if mixer.messages is not None and block.looped is not None and block.looped.sums == 1:
+                inputs = ("q.", "k.", "v.") if isinstance(mixer, Attention) else ("",)  # there is one sum alone
+                silent |= {f"{start}layers.{number}.{own}.messages.{name}query" for name in inputs}
             if not isinstance(mixer, (Attention, LatentAttention)):
                 continue
             prefix = f"{start}shared.{mixer.section}" if mixer.tied else f"{start}layers.{number}.{own}"

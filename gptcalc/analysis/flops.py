@@ -47,11 +47,11 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     attention = states = 0
     how.check_modules(architecture)
     model = equations(architecture, how.form, how.kept, how.chunks)
-    for stage, times, component in (*((stage, stage.times, "") for stage in model.main), *_modules(model, how)):
+    for stage, times, component in (*((stage, 1, "") for stage in model.main), *_modules(model, how)):
         own = stage.workload(work)
         again = {id(line) for line in _made_again(stage, how)}
         for line in stage.lines:
-            n = line.flops(own) * times * (passes + how.batch * (id(line) in again))
+            n = line.flops(own) * stage.often(line) * times * (passes + how.batch * (id(line) in again))
             if n:
                 name = component or line.component
                 by_component[name] = by_component.get(name, 0) + n
@@ -104,10 +104,11 @@ def of_states(line: Line) -> bool:
 
 
 def _modules(model: Equations, how: FlopsRun) -> list[tuple[Stage, int, str]]:
-    """The multi-token-prediction modules, where they are asked for: each with the shared head behind it."""
+    """The multi-token-prediction modules, where they are asked for: each with the shared head behind it; and how often
+    what stands once is run."""
     if not how.mtp or model.mtp is None:
         return []
-    return [(model.mtp, model.mtp.times, "mtp"), (model.output, model.mtp.times, "mtp")]
+    return [(model.mtp, 1, "mtp"), (model.output, model.mtp.times, "mtp")]
 
 
 def _made_again(stage: Stage, how: FlopsRun) -> list[Line]:

@@ -77,7 +77,7 @@ class Entry(Struct, frozen=True):
     @property
     def used(self) -> int:
         """What one token's pass multiplies with: a tensor that layers share as often as it runs."""
-        return self.tensor.active * self.stage.times
+        return self.tensor.active * self.stage.often(self.line)
 
 
 def ledger(model: Equations) -> list[Entry]:

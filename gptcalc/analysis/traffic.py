@@ -102,13 +102,14 @@ class Traffic:
     def _costs(self, stage: Stage, layers: int, number: int, batch: int, sequences: int) -> Costs:
         flops: dict[str, float] = {}
         for line in stage.lines:
-            n = self._flops(stage, line) * layers * sequences
+            n = self._flops(stage, line) * layers * stage.runs_in_passes(line) * sequences
             if n:
                 kind = self._multiplied_in(stage, line)
                 flops[kind] = flops.get(kind, 0) + n
         read = self._read_weights(stage, layers, number, batch, sequences)
-        cache = sequences * (self._read(stage) * layers + sum(self._kept(pool) for pool in self._pools(stage, layers)))
-        return Costs(stage.name, layers, flops, read, cache, self._sent(stage) * layers * sequences)
+        visits = layers * stage.passes
+        cache = sequences * (self._read(stage) * visits + sum(self._kept(pool) for pool in self._pools(stage, layers)))
+        return Costs(stage.name, layers, flops, read, cache, self._sent(stage) * visits * sequences)
 
     # products
 
@@ -167,7 +168,7 @@ class Traffic:
                 continue
             for tensor in line.tensors():
                 rows = self._rows(stage, tensor, number)
-                times = layers if tensor.weight.shared else 1
+                times = (layers if tensor.weight.shared else 1) * stage.runs_in_passes(line)  # read in each pass
                 size = times * sum(row.total for row in rows) * self._part(stage, line, tensor, batch, sequences)
                 read[tensor.weight.key] = max(read.get(tensor.weight.key, 0.0), size)
         return sum(read.values())

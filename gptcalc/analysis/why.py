@@ -146,7 +146,7 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
             if isinstance(line.kept, Entries) and per_token:
                 ranges += f"; an entry every {line.kept.every} tokens"
                 each = whole([Fraction(each, line.kept.every)])
-            times = stage.times
+            times = stage.often(line)
             if key in ("bytes", "full_bytes"):
                 what = (
                     "entries"
@@ -210,7 +210,9 @@ def why_flops(architecture: Architecture, found: Flops, key: str) -> Ledger:
             if not terms or wrong_side or component not in (None, line.component):
                 continue
             of = line.statement.left.name
-            rows.append(_row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.times * passes))
+            rows.append(
+                _row(stage, line, of, _terms(line, own, per_term), per_term * terms, stage.often(line) * passes)
+            )
     return Ledger(key, sum(row.amount for row in rows), found.convention, tuple(rows))
 
 

@@ -65,6 +65,7 @@ from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
+from gptcalc.architecture.loop import Loop, Looped, Messages
 from gptcalc.architecture.mamba import Mamba, Mamba2, MambaSite
 from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite, Softcaps
 from gptcalc.architecture.model import (
@@ -80,13 +81,12 @@ from gptcalc.architecture.model import (
     Recurrent,
     Repeat,
     Sinusoids,
-    apart,
     pairs_turned,
-    set_aside,
     stem,
     sublayers,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
+from gptcalc.architecture.places import apart, is_looped, looped, placed, visits
 from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.relative import Buckets, Disentangled
@@ -193,6 +193,8 @@ __all__ = [
     "LinearSite",
     "Llama3",
     "LongRope",
+    "Loop",
+    "Looped",
     "LowRankResidual",
     "Mamba",
     "Mamba2",
@@ -200,6 +202,7 @@ __all__ = [
     "Markov",
     "MatrixLSTM",
     "MatrixMixing",
+    "Messages",
     "Mixer",
     "Mlp",
     "MlpSite",
@@ -256,11 +259,14 @@ __all__ = [
     "TopkSoftmax",
     "Yarn",
     "apart",
+    "is_looped",
     "is_partial",
+    "looped",
     "numbers",
     "pairs_turned",
+    "placed",
     "rotated",
-    "set_aside",
     "stem",
     "sublayers",
+    "visits",
 ]

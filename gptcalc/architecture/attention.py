@@ -187,6 +187,11 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     adapter: Flat[Adapted | None] = None
 
     @property
+    def inputs(self) -> int:
+        """How many inputs there are: one for queries, keys and values each, or one for all."""
+        return 3 if self.own_inputs or self.messages is not None else 1
+
+    @property
     def score_scale(self) -> float:
         """The factor of the scores."""
         return self.scores.scale if self.scores.scale is not None else 1 / math.sqrt(self.d_head * self.scores.kinds)
@@ -227,12 +232,12 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if self.qk_limit is not None:
             others = {"qk_norm": self.qk_norm is not None, "cca": self.cca is not None}
             self._refuse("qk_limit", others | {"experts": self.experts is not None})
-        if self.own_inputs:
+        if self.inputs > 1:
             if self.norm is None or self.norm_at != "pre":
                 raise InputError(f"{name}.own_inputs: needs a norm in front")
             apart = {"gate": False, "relative": False}  # made of the queries' input
             others = {"with_embedding": bool(self.with_embedding), "laurel": self.residual.low_rank is not None}
-            self._refuse("own_inputs", self._of_the_input() | apart | others)
+            self._refuse("own_inputs" if self.own_inputs else "messages", self._of_the_input() | apart | others)
         if self.adapter is not None:
             if not self.tied:
                 raise InputError(f"{name}.adapter_rank: weights that are not tied need no adapter")

@@ -1,10 +1,7 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Annotated, Literal, TypeAlias, assert_never
-
-from msgspec.structs import replace
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
@@ -18,6 +15,7 @@ from gptcalc.architecture.head import Head
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.linear import LinearAttention
+from gptcalc.architecture.loop import Looped
 from gptcalc.architecture.mamba import Mamba, Mamba2
 from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
@@ -115,10 +113,11 @@ class Part(Strict, frozen=True, kw_only=True):
 
 
 class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
-    """Parts in sequence. In a layer, `name` is its expression."""
+    """Parts in sequence. In a layer, `name` is its expression; `looped` says that it runs several times."""
 
     name: str
     parts: tuple[Part, ...]
+    looped: Looped | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -192,7 +191,7 @@ class Encoder(Strict, frozen=True, kw_only=True):
 
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
-        return _walk(self.layers)
+        return walk(self.layers)
 
 
 class MTP(Strict, frozen=True, kw_only=True):
@@ -261,7 +260,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
 
     def blocks(self) -> Iterator[Block]:
         """All n_layers blocks in order."""
-        return _walk(self.layers)
+        return walk(self.layers)
 
     @property
     def d_source(self) -> int | None:
@@ -321,38 +320,14 @@ def _count(items: tuple[Block | Repeat, ...], times: int, counts: dict[Block, in
             counts[item] = counts.get(item, 0) + times
 
 
-def _walk(items: tuple[Block | Repeat, ...]) -> Iterator[Block]:
+def walk(items: tuple[Block | Repeat, ...]) -> Iterator[Block]:
+    """All blocks in order."""
     for item in items:
         if isinstance(item, Repeat):
             for _ in range(item.count):
-                yield from _walk(item.body)
+                yield from walk(item.body)
         else:
             yield item
-
-
-def set_aside(layers: tuple[Repeat, ...], residuals: AttentionResiduals) -> tuple[Repeat, ...]:
-    """Layers that know how many sums there are: equal ones of them that follow each other are one repetition."""
-    parts: list[Block] = []
-    known: dict[tuple[Block, int, bool], Block] = {}
-    aside = 0
-    for number, block in enumerate(_walk(layers)):
-        key = block, aside, number % residuals.every == 0
-        if key not in known:
-            known[key] = replace(block, parts=tuple(_mixing(block, aside, key[2])))
-        parts.append(known[key])
-        aside += key[2]
-    return tuple(Repeat(count=len(list(same)), body=(block,)) for block, same in groupby(parts))
-
-
-def apart(block: Block) -> Block:
-    """A layer without how many sums it mixes."""
-    return replace(block, parts=tuple(replace(part, sums=0, begins=False) for part in block.parts))
-
-
-def _mixing(block: Block, aside: int, begins: bool) -> Iterator[Part]:
-    for place, part in enumerate(block.parts):
-        sums = aside + (begins and place > 0) + 1
-        yield replace(part, sums=0 if sums == 1 else sums, begins=begins and place == 0)
 
 
 def sublayers(block: Block) -> Iterator[Mixer]:

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import field
 
 from gptcalc.architecture.base import Flat, Inherited, Kernel, Narrow, Positive, Strict
+from gptcalc.architecture.loop import Messages
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
@@ -91,6 +92,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
     goal: Goal = "stream"  # where the output goes: into the stream, or past it to the next sublayer
     projected: bool = False  # the output passes a matrix d × d, of each layer its own (Zamba)
+    messages: Messages | None = None  # of a loop's last pass
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +102,11 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.norm_at: 'stream' needs a norm and a residual that adds")
         if self.norm_gate is not None and (self.norm is None or self.norm_at not in ("pre", "sandwich")):
             raise InputError(f"{self.section}.norm_gate: needs a norm in front")
+        if self.messages is not None:
+            others = {"goal": self.goal != "stream", "tied": self.tied, "laurel": self.residual.low_rank is not None}
+            for key, used in {**others, "norm_gate": self.norm_gate is not None}.items():
+                if used or self.norm is None or self.norm_at != "pre":
+                    raise InputError(f"{self.section}.messages: not defined with {key if used else 'no norm in front'}")
         if self.stream_scale != 1.0 and self.norm_at != "stream":
             raise InputError(f"{self.section}.stream_scale: norm_at is {self.norm_at!r}, not 'stream'")
         if self.residual.gate is not None and self.norm_at == "post":

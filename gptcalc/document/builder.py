@@ -35,6 +35,7 @@ from gptcalc.document.around import Around
 from gptcalc.document.constraints import (
     check_parallel,
     check_reuse,
+    looping,
     mixing,
 )
 from gptcalc.document.decoding import typed
@@ -93,30 +94,29 @@ class Builder:
         self.check_used()
         if encoder is not None and encoder.tokens == "shared" and encoder.v != doc.v:
             raise InputError(f"encoder.v: {encoder.v} rows, but the table of {doc.v} is shared", "set tokens: own")
-        return mixing(
-            Architecture(
-                name=doc.name,
-                d=doc.d,
-                v=doc.v,
-                c=doc.c,
-                embedding=self.embedding(),
-                layers=layers,
-                head=self.head(),
-                encoder=encoder,
-                encoded=doc.encoded,
-                target=self.target(),
-                mtp=mtp,
-                per_layer_embedding=doc.per_layer_embedding,
-                layer_scalar=doc.layer_scalar,
-                streams=doc.streams,
-                attention_residuals=doc.attention_residuals,
-                altup=doc.altup,
-                learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
-                averaged_residuals=doc.averaged_residuals,
-                dropout=Dropout() if doc.dropout is True else doc.dropout or None,
-                storage=doc.storage,
-            )
+        built = Architecture(
+            name=doc.name,
+            d=doc.d,
+            v=doc.v,
+            c=doc.c,
+            embedding=self.embedding(),
+            layers=layers,
+            head=self.head(),
+            encoder=encoder,
+            encoded=doc.encoded,
+            target=self.target(),
+            mtp=mtp,
+            per_layer_embedding=doc.per_layer_embedding,
+            layer_scalar=doc.layer_scalar,
+            streams=doc.streams,
+            attention_residuals=doc.attention_residuals,
+            altup=doc.altup,
+            learned_frequencies=self.frequencies() if doc.learned_frequencies else 0,
+            averaged_residuals=doc.averaged_residuals,
+            dropout=Dropout() if doc.dropout is True else doc.dropout or None,
+            storage=doc.storage,
         )
+        return mixing(looping(built, doc.loop))
 
     def encoder(self) -> Encoder:
         """The stack that an encoder's keys describe."""
@@ -124,6 +124,8 @@ class Builder:
         assert isinstance(doc, EncoderKeys)
         if doc.attention_residuals is not None:
             raise InputError("attention_residuals: not defined for an encoder beside a decoder")
+        if doc.loop is not None:
+            raise InputError("loop: not defined for an encoder beside a decoder")
         if doc.front is not None and doc.tokens == "own":
             raise InputError("tokens: there are no tokens behind a front")
         layers = self.stack()

@@ -8,9 +8,14 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    Experts,
     LatentAttention,
+    Loop,
+    Mlp,
     Sublayer,
-    set_aside,
+    looped,
+    placed,
+    sublayers,
 )
 from gptcalc.errors import InputError
 
@@ -28,8 +33,44 @@ def check_parallel(s: Sublayer) -> None:
             raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")
 
 
-#: layers of a model with attention residuals, in which the number of sums that are mixed grows with the depth
+#: layers of a model with attention residuals or a loop, whose layers are looked at one by one
 MOST_MIXING = 1024
+
+
+def looping(a: Architecture, loop: Loop | None) -> Architecture:
+    """Where layers run several times, the same with layers that know it."""
+    hearing = [m for block, _ in a.groups() for m in sublayers(block) if m.messages is not None]
+    if hearing and (loop is None or loop.entry != "anew" or a.attention_residuals is None):
+        problem = "are of the last pass of a loop that begins anew, with attention_residuals"
+        raise InputError(f"{hearing[0].section}.messages: {problem}")
+    for mixer in hearing:
+        if not isinstance(mixer, (Attention, Mlp, Experts)):
+            raise InputError(f"{mixer.section}.messages: not defined for this kind of sublayer")
+    if loop is None:
+        return a
+    for key, used in {
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "altup": a.altup is not None,
+        "streams": a.streams is not None,
+        "mtp": a.mtp is not None,
+        "layer_scalar": a.layer_scalar,
+        "target": a.target is not None,
+        "encoder": a.encoder is not None,
+        "causal": a.sees_all,
+        "attention_residuals, unless it begins anew": a.attention_residuals is not None and loop.entry != "anew",
+    }.items():
+        if used:
+            raise InputError(f"loop: not defined together with {key}")
+    if loop.first + loop.layers > a.n_layers:
+        raise InputError(f"loop: its layers end at {loop.first + loop.layers}, the model has {a.n_layers}")
+    if a.n_layers > MOST_MIXING:
+        raise InputError(f"loop: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
+    found = replace(a, layers=placed(looped(a.layers, loop), None))
+    for block, _ in found.groups():
+        if block.looped is None and any(mixer.messages is not None for mixer in sublayers(block)):
+            raise InputError(f"loop: layer {block.name!r} has messages and stands outside")
+    return found
 
 
 def mixing(a: Architecture) -> Architecture:
@@ -59,7 +100,7 @@ def mixing(a: Architecture) -> Architecture:
                 raise InputError(f"{where}: {unit.section} has a residual of another form")
         if any(len(part.units) > 1 for part in block.parts):
             raise InputError(f"{where}: {block.name!r} has parallel sublayers")
-    return replace(a, layers=set_aside(a.layers, residuals))
+    return replace(a, layers=placed(a.layers, residuals))
 
 
 def check_reuse(name: str, a: Attention | LatentAttention, owner: Sublayer) -> None:

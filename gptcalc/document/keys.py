@@ -21,6 +21,7 @@ from gptcalc.architecture import (
     GatedRecurrence,
     LatentAttention,
     LinearAttention,
+    Loop,
     Mamba,
     Mamba2,
     Markov,
@@ -219,6 +220,7 @@ class Document(Strict, frozen=True, kw_only=True):
     layer_scalar: bool = False  # one learned factor of each layer's output
     streams: Streams | None = None
     attention_residuals: AttentionResiduals | None = None
+    loop: Loop | None = None
     altup: AltUp | None = None
     dropout: Dropout | bool = False  # where training drops activations
     storage: Storage = Storage()  # how weights are published
@@ -237,5 +239,5 @@ CORE = frozenset(Document.__struct_fields__)
 #: what an encoder does not take over from the whole document
 NOT_THE_ENCODERS = (
     "encoder", "encoded", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal",
-    "attention_residuals",
+    "attention_residuals", "loop",
 )  # fmt: skip

@@ -76,7 +76,7 @@ def _looked_on(a: Attention) -> tuple[str, str, str]:
 
 def _input(a: Attention, name: Literal["q", "k", "v"] = "q") -> tuple[str, str]:
     """What queries, keys or values are made of, and the letter of its channels."""
-    if a.own_inputs and name != "q":
+    if a.inputs > 1 and name != "q":
         return "i", f"n_{name.upper()}[t,i]"
     return ("ϊ", "n_C[t,ϊ]") if a.with_embedding else ("i", "n[t,i]")
 

@@ -37,6 +37,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Keep, Within, Workload
@@ -220,6 +221,10 @@ STREAM = frozenset({"x", "X"})
 ASIDE = frozenset({"Z"})
 
 
+#: in which passes of a loop a line runs
+Passes: TypeAlias = Literal["all", "first", "later"]
+
+
 class Line(Struct, frozen=True, eq=False, kw_only=True):
     """One equation of the forward pass."""
 
@@ -235,6 +240,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     kept: Keep | None = None  # … and how much of it
     aside: Aside | None = None  # what kernels that are not fused keep beside
     flash: int = 0  # bytes a row (the left side without the past) that fused attention keeps instead of the pairs
+    passes: Passes = "all"  # of a loop, in which it runs
     constants: Mapping[str, Named] = {}  # numbers that the text has by name: ε of a norm, divisors of frequencies
 
     @property
@@ -322,6 +328,10 @@ class Lines:
         self.component = component
         self.scope = scope
         self.lines: list[Line] = [] if lines is None else lines
+
+    def during(self, passes: Passes, lines: Lines) -> None:
+        """Lines that run in some passes of a loop alone."""
+        self.lines += [replace(line, passes=passes) for line in lines.lines]
 
     def under(self, component: str, prefix: str | None = None) -> Lines:
         """The same list of lines, entered under another component, and with keys of another prefix."""

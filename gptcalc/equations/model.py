@@ -17,6 +17,7 @@ from gptcalc.architecture import (
     Encoder,
     LatentAttention,
     LinearAttention,
+    Looped,
     Mamba2,
     Mixer,
     Part,
@@ -27,7 +28,7 @@ from gptcalc.architecture import (
     stem,
     sublayers,
 )
-from gptcalc.equations import altup, attention_heads, embedding, head, hyper, kinds, mlp, relative, residuals
+from gptcalc.equations import altup, attention_heads, embedding, head, hyper, kinds, loops, mlp, relative, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.language import Index, Line, Lines, Mark, signed
 from gptcalc.equations.norms import norm_line
@@ -107,7 +108,8 @@ class _Model:
             names[block.name] = names.get(block.name, 0) + 1
             name = block.name if names[block.name] == 1 else f"{block.name} ({names[block.name]})"
             lines = tuple(self.block(block))
-            layers.append(Layer(name=name, times=count, lines=lines, runs="layer", block=block))
+            passes = block.looped.passes if block.looped is not None else 1
+            layers.append(Layer(name=name, passes=passes, times=count, lines=lines, runs="layer", block=block))
         return layers
 
     def equations(self) -> Equations:
@@ -247,6 +249,10 @@ class _Model:
 
     def block(self, block: Block) -> list[Line]:
         out: list[Line] = []
+        if block.looped is not None and block.looped.begins:
+            first = self.lines("loop", "other")
+            loops.begin(first, block.looped)
+            out.extend(first.lines)
         spec = self.model.altup
         if spec is None:
             _Parts(self, out).parts(block)
@@ -319,11 +325,13 @@ class _Parts:
         self.token = token
         self.prefixes = Prefixes()
         self.source = "x[t,i]"  # what the next sublayer reads
+        self.looped: Looped | None = None
         residual = model.model.dropout
         self.dropout = residual is not None and residual.residual
 
     def parts(self, block: Block, given: bool = False) -> None:
         """`given`: what the first part reads is normed already."""
+        self.looped = block.looped or self.looped
         for part in block.parts:
             if self.model.model.streams is not None:
                 self.streamed(part, self.model.model.streams)
@@ -408,7 +416,11 @@ class _Parts:
             if part.sums:
                 self.mix(lines, mixer, part, spec)
             begins = max(part.sums - 1, 0) if part.begins else None
-        enter(lines, mixer, given, self.source)
+        inputs = [self.source]
+        if mixer.messages is not None and self.looped is not None and spec is not None:
+            loop, symbols = self.looped, self.model.symbols
+            inputs = loops.hear(lines, mixer, mixer.messages, loop, spec, self.source, symbols)
+        enter(lines, mixer, given, *inputs)
         self.source = NEXT if mixer.goal != "stream" else "x[t,i]"
         kinds.write(lines, mixer, self.model.of, self.token)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals, begins)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Block
 from gptcalc.equations.conditions import Workload
@@ -20,8 +21,28 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
 
     name: str
     times: int = 1
+    passes: int = 1  # of a loop: how often each of them runs
     lines: tuple[Line, ...]
     runs: Runs = "once"
+
+    def often(self, line: Line) -> int:
+        """How often a line runs: in every layer of its kind, there in every pass of a loop or in some."""
+        return self.times * self.runs_in_passes(line)
+
+    def runs_in_passes(self, line: Line) -> int:
+        """How often a line runs in one layer."""
+        return {"all": self.passes, "first": 1, "later": self.passes - 1}[line.passes]
+
+    def by_pass(self) -> list[tuple[Self, int]]:
+        """The stage as it runs in the first pass of a loop and in later ones, each with how many such passes there are;
+        where there is no loop, itself."""
+        if self.passes == 1:
+            return [(self, 1)]
+        found = []
+        for other, times in (("later", 1), ("first", self.passes - 1)):
+            own = tuple(line for line in self.lines if line.passes != other)
+            found.append((replace(self, lines=own), times))
+        return found
 
     def workload(self, work: Workload) -> Workload:
         """What the stage works on in a pass."""

@@ -12,10 +12,10 @@ from gptcalc.equations.residuals import set_aside
 NEXT = "x_N[t,i]"
 
 
-def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]") -> None:
+def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]", *others: str) -> None:
     """n: what the sublayer reads, the residual stream x or another source, normed where the norm stands in front.
 
-    `given`: a norm shared with parallel units has made n already.
+    `given`: a norm shared with parallel units has made n already; `others`: sources of keys and values.
     """
     if isinstance(sublayer, Attention) and sublayer.with_embedding:
         assert sublayer.norm is not None
@@ -28,11 +28,13 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]")
             return
         lines.pointwise(f"x_C[t,ϊ] = {{{stream} if ϊ < {d}; x_0[t,ϊ − {d}] otherwise}}", saved=2)
         norm_line(lines.under("norm"), sublayer.norm, "n_C[t,ϊ]", "x_C[t,ϊ]", "ϊ", "norm", saved=2)
-    elif isinstance(sublayer, Attention) and sublayer.own_inputs:
+    elif isinstance(sublayer, Attention) and sublayer.inputs > 1:
         assert sublayer.norm is not None
-        for number_, name in enumerate(("", "_K", "_V")):
-            own, key = source.replace("ψ", str(number_)), f"{name[1:].lower()}_input_norm" if name else "norm"
-            norm_line(lines.under("norm"), sublayer.norm, f"n{name}[t,i]", own, "i", key, name=name, saved=2)
+        sources = (source, *others) if others else [source.replace("ψ", str(n)) for n in range(sublayer.inputs)]
+        for own, name in zip(sources, ("", "_K", "_V"), strict=True):
+            end = name if sublayer.own_inputs else ""
+            key = f"{name[1:].lower()}_input_norm" if end else "norm"
+            norm_line(lines.under("norm"), sublayer.norm, f"n{name}[t,i]", own, "i", key, name=end, saved=2)
     elif sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", source, "i", "norm", saved=2)
         if sublayer.norm_gate is not None:

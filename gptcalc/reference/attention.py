@@ -36,8 +36,8 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     """Each token's mixture of the values it may see: x (B, T, d) -> (B, T, d).
 
     Where queries, keys and values have an input each, x is (B, T, 3, d)."""
-    of_keys, of_values = (x, x) if not a.own_inputs else (x[:, :, 1], x[:, :, 2])
-    x = x[:, :, 0] if a.own_inputs else x
+    of_keys, of_values = (x, x) if a.inputs == 1 else (x[:, :, 1], x[:, :, 2])
+    x = x[:, :, 0] if a.inputs > 1 else x
     d = x.shape[-1] // 2 if a.with_embedding else x.shape[-1]
     if a.experts is not None:
         return attention_experts(a, x, w, step)

@@ -43,6 +43,7 @@ from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection
 from gptcalc.reference.latent import latent_attention
 from gptcalc.reference.linear import linear_attention
+from gptcalc.reference.loops import begin, hear
 from gptcalc.reference.mamba import mamba, mamba2
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
@@ -76,6 +77,8 @@ class BlockRun:
 
     def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
         """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""
+        if block.looped is not None and block.looped.begins:
+            x = begin(block.looped, x, self.step)
         for part in block.parts:
             if self.streams is not None:
                 x = self.streamed(part, self.streams, x)
@@ -121,6 +124,9 @@ class BlockRun:
         """The stream after a sublayer with a residual of its own."""
         if self.residuals is not None and part.sums:
             read = self.mixture(self.residuals, mixer, x)
+        if self.residuals is not None and mixer.messages is not None:
+            own = self.w.at(str(self.prefixes.coming(stem(mixer)))).at("messages")
+            read = hear(mixer.messages, mixer, self.residuals, read, own, self.step)
         read, self.given = read if self.given is None else self.given, None
         y, w = self.branch(mixer, x, read)
         if mixer.goal != "stream":
@@ -221,8 +227,8 @@ class BlockRun:
                 ]
                 return np.concatenate(both, axis=-1)
             read = np.concatenate([read, self.step.embedded], axis=-1)
-        if isinstance(mixer, Attention) and mixer.own_inputs:
-            return self.own_inputs(mixer.norm, read, w)
+        if isinstance(mixer, Attention) and mixer.inputs > 1:
+            return self.own_inputs(mixer, mixer.norm, read, w)
         n = normed(read, mixer.norm, w.at("norm"))
         if mixer.norm_gate is None:
             return n
@@ -230,9 +236,10 @@ class BlockRun:
         return n * sigmoid(self.step.linear(inner, w, "norm.gate_b", n.shape[-1]))
 
     @staticmethod
-    def own_inputs(norm: Norm, read: Array, w: Weights) -> Array:
-        """The inputs of queries, keys and values, each normed: of one (B, T, d) or of three (B, T, 3, d) as many."""
+    def own_inputs(mixer: Attention, norm: Norm, read: Array, w: Weights) -> Array:
+        """The inputs of queries, keys and values, normed, with a norm each or one for all: of one (B, T, d) or
+        of three (B, T, 3, d) as many."""
         inputs = [read[:, :, n] if read.ndim == 4 else read for n in range(INPUTS)]
-        places = ("norm", "k_input_norm", "v_input_norm")
+        places = ("norm", "k_input_norm", "v_input_norm") if mixer.own_inputs else ("norm",) * INPUTS
         apart = [normed(x, norm, w.at(place))[:, :, None] for x, place in zip(inputs, places, strict=True)]
         return np.concatenate(apart, axis=2)

@@ -12,12 +12,21 @@ from gptcalc.reference.tally import Array
 class Cache:
     """Arrays by key and name, e.g. ("layers.3.attn", "k"), and how many tokens the sequence has."""
 
-    def __init__(self) -> None:
+    def __init__(self, number_of_pass: int = 0) -> None:
+        """`number_of_pass`: of a loop; each of its passes keeps what is its own."""
+        self.start = "" if number_of_pass == 0 else f"pass {number_of_pass} "
         self.arrays: dict[tuple[str, str], Array] = {}
         self.length = 0
 
+    def of_pass(self, number: int) -> Cache:
+        """The same for a pass of a loop."""
+        own = Cache(number)
+        own.arrays, own.length = self.arrays, self.length
+        return own
+
     def append(self, key: str, name: str, new: Array) -> Array:
         """What is held, followed by `new`, along the second last axis (positions)."""
+        key = self.start + key
         old = self.arrays.get((key, name))
         joined: Array = new if old is None else np.concatenate([old, new], axis=-2)
         self.arrays[key, name] = joined
@@ -25,10 +34,11 @@ class Cache:
 
     def held(self, key: str, name: str) -> Array:
         """What was put or appended."""
-        return self.arrays[key, name]
+        return self.arrays[self.start + key, name]
 
     def recent(self, key: str, new: Array, n: int) -> Array:
         """The n positions before `new` (B, T, C), zeros where there are none, followed by it. The last n stay."""
+        key = self.start + key
         old = self.arrays.get((key, "recent"))
         if old is None:
             old = np.broadcast_to(new[:, :1] * 0.0, (new.shape[0], n, new.shape[2]))
@@ -38,16 +48,16 @@ class Cache:
 
     def state(self, key: str, name: str, start: Array) -> Array:
         """What is held of the past as one array that does not grow; at first `start`."""
-        return self.arrays.get((key, name), start)
+        return self.arrays.get((self.start + key, name), start)
 
     def put(self, key: str, name: str, state: Array) -> None:
         """The state after this call's tokens."""
-        self.arrays[key, name] = state
+        self.arrays[self.start + key, name] = state
 
     def keep(self, key: str, n: int) -> None:
         """Drops all but the newest n positions of what a sublayer holds."""
         for (owner, name), array in self.arrays.items():
-            if owner == key and array.shape[-2] > n:
+            if owner == self.start + key and array.shape[-2] > n:
                 self.arrays[owner, name] = array[..., array.shape[-2] - n :, :]
 
     @property

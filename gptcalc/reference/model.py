@@ -24,6 +24,7 @@ from gptcalc.architecture import (
     Encoder,
     PerLayerEmbedding,
     TargetStates,
+    visits,
 )
 from gptcalc.errors import InputError
 from gptcalc.reference.activations import activate
@@ -52,8 +53,8 @@ class Result:
     """What one call computed."""
 
     logits: Array  # (B, T, v); of a model without logits over the vocabulary its labels, or else its final states
-    hidden: list[Array]  # one (B, T, d) a block: its output, before the final norm; with several streams all of them,
-    # (n, B, T, d) for AltUp, (B, T, n, d) for hyper-connections
+    hidden: list[Array]  # one (B, T, d) a block, in a loop one a pass: its output, before the final norm; with several
+    # streams all of them, (n, B, T, d) for AltUp, (B, T, n, d) for hyper-connections
     embedded: Array  # the first block's input, of the same shape; one of the equal streams of hyper-connections
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
@@ -165,9 +166,10 @@ class Model:
         streams = self.architecture.streams
         if streams is not None:
             x = spread_out(x, streams.n)
-        for number, layer in enumerate(self.architecture.blocks()):
+        for number, layer, step.number_of_pass in visits(self.architecture):
             w = self.weights.at(f"layers.{number}")
             step.layer, step.n_layers = number, self.architecture.n_layers
+            step.cache = self.cache.of_pass(step.number_of_pass) if step.number_of_pass else self.cache
             x = self._layer(layer, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
         if a.block is not None:

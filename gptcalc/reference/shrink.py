@@ -30,11 +30,12 @@ from gptcalc.architecture import (
     Small,
     Strict,
     apart,
+    is_looped,
     is_partial,
     numbers,
     pairs_turned,
+    placed,
     rotated,
-    set_aside,
 )
 
 Part = TypeVar("Part", bound=Strict)
@@ -50,17 +51,20 @@ def shrink(architecture: Architecture) -> Architecture:
     if small.learned_frequencies:
         turned = pairs_turned(block for block, _ in small.groups())
         small = replace(small, learned_frequencies=max(turned))
-    if small.attention_residuals is not None:
-        small = replace(small, layers=set_aside(small.layers, small.attention_residuals))
+    if small.attention_residuals is not None or is_looped(small):
+        small = replace(small, layers=placed(small.layers, small.attention_residuals))
     return small
 
 
 def _once(stack: Stack) -> Stack:
-    """The stack with one layer of each kind; two where layers differ by the sums that they mix."""
+    """The stack with one layer of each kind, those of loops behind the others; two where layers differ by the sums that
+    they mix."""
     blocks = tuple(dict.fromkeys(apart(block) for block, _ in stack.groups()))
     mixing = isinstance(stack, Architecture) and stack.attention_residuals is not None
     times = 2 if mixing and 2 * len(blocks) <= stack.n_layers else 1
-    return replace(stack, layers=(Repeat(count=times, body=blocks),))
+    outside = tuple(block for block in blocks if block.looped is None)
+    inside = tuple(block for block in blocks if block.looped is not None)
+    return replace(stack, layers=tuple(Repeat(count=times, body=body) for body in (outside, inside) if body))
 
 
 class _Sizes:

@@ -59,6 +59,9 @@ class Step:
         self.place = ""  # the sublayer that runs, for who watches
         self.attention: list[Array] | None = None  # filled with (B, n_heads, T, S) per sublayer where asked for
         self.sums_aside: list[Array] = []  # with attention residuals: what the stream was, (B, T, d) each
+        self.number_of_pass = 0  # of a loop, the one that runs
+        self.loop_entry: tuple[Array, list[Array]]  # what its first pass began with: the stream and what it had been
+        self.heard: list[Array] = []  # the sums that its last pass left
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.router: Array | None = None  # what the last router of several layers began with
         self.embedded: Array | None = None  # what the tokens entered as, (B, T, d)

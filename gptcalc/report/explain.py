@@ -51,6 +51,7 @@ class StageRow(Struct, frozen=True):
     lines: tuple[LineRow, ...]
     params: int  # of all repetitions
     flops: int
+    passes: int = 1  # of a loop
 
 
 class Explanation(Struct, frozen=True):
@@ -142,7 +143,8 @@ def _stage(stage: Stage, lines: tuple[Line, ...], times: int, counted: Iterable[
     stored = {(line.part, line.statement.left.name) for line in stage.lines if line.kind in KINDS}
     rows = tuple(_line(line, mine, stored, stage.workload(work)) for line in lines)
     params = sum(entry.total for entry in own) if times == stage.times else sum(row.params for row in rows)
-    return StageRow(stage.name, times, _letters(lines), rows, params, sum(row.flops for row in rows) * times)
+    flops = sum(row.flops * stage.runs_in_passes(line) for row, line in zip(rows, lines, strict=True))
+    return StageRow(stage.name, times, _letters(lines), rows, params, flops * times, stage.passes)
 
 
 def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]], work: Workload) -> LineRow:
@@ -163,7 +165,7 @@ def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]
         kind=line.kind,
         component=line.component,
         part=line.part,
-        where=KINDS.get(line.kind) or str(line.condition or ""),
+        where=", ".join(filter(None, (KINDS.get(line.kind) or str(line.condition or ""), PASSES[line.passes]))),
         ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
         params=sum(w.params for w in weights if not w.tied and not w.borrowed),
@@ -192,6 +194,10 @@ def _read(line: Line, stored: set[tuple[str, str]], work: Workload) -> int:
             count = 1 if condition is None else condition.count(work)
             found += count * prod([index.length(work) for index in rest if index.role not in LOOKING])
     return found
+
+
+#: in which passes of a loop a line runs
+PASSES = {"all": "", "first": "first pass", "later": "later passes"}
 
 
 def _letters(lines: Iterable[Line]) -> dict[str, str]:

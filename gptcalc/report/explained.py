@@ -164,8 +164,11 @@ def title(stage: StageRow, detail: Detail) -> str:
     if detail == "symbols":
         return stage.name
     times = f" × {stage.times}" if stage.times != 1 else ""
+    times += f", {stage.passes} passes" if stage.passes != 1 else ""
     sums = f"{units.short_count(stage.params)} parameters, {units.short_si(stage.flops, 'FLOP')}"
-    reads, writes = (stage.times * sum(getattr(line, key) for line in stage.lines) for key in ("reads", "writes"))
+    reads, writes = (
+        stage.times * stage.passes * sum(getattr(line, key) for line in stage.lines) for key in ("reads", "writes")
+    )
     cache = f"; of the cache {units.grouped(reads)} numbers read, {units.grouped(writes)} written" if writes else ""
     return f"{stage.name}{times}: {sums}{cache}"
 

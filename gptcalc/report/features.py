@@ -33,6 +33,7 @@ from gptcalc.architecture import (
     Strict,
     Sublayer,
     TimeMixing,
+    is_looped,
     is_partial,
     sublayers,
 )
@@ -176,6 +177,7 @@ def _all(a: Architecture) -> Iterator[str]:
         "encoder": a.sees_all and a.encoder is None,
         "audio": a.encoder is not None and a.encoder.front is not None,
         "pooler": pooler is not None and pooler.dense is not None,
+        "looped": is_looped(a),
         "labels": pooler is not None and pooler.labels > 0,
     }
     yield from (name for name, present in found.items() if present)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gptcalc.architecture import Architecture, Block, stem, sublayers
+from gptcalc.architecture import Architecture, Block, stem, sublayers, visits
 from gptcalc.equations import Constant, Index, Line
 from gptcalc.equations.grammar import (
     Call,
@@ -145,6 +145,7 @@ class Run:
         #: the only new one: in a decode step, or where a state is walked along the sequence
         self.token: int | None = None if before is None else len(tokens) - 1
         self.prefix = ""
+        self.passing = ""  # in front of what a pass of a loop keeps, behind the first
         self.layer_ends: list[Array] = []  # the stream, or all streams, after every layer
         self.products: list[Product] = []
         self.softmaxes: list[list[Value]] = []  # the attention weights of every sublayer
@@ -160,11 +161,14 @@ class Run:
             else:
                 self.encode(self.source)
         self.stage(self.equations.embedding.lines)
-        for number, block in enumerate(self.architecture.blocks()):
+        for number, block, number_of_pass in visits(self.architecture):
             layer = next(layer for layer in self.equations.layers if layer.block == block)
             self.named["layer"] = number
-            self.stage(layer.lines, f"layers.{number}.", block)
+            other = "first" if number_of_pass else "later"
+            self.passing = f"pass {number_of_pass} " if number_of_pass else ""
+            self.stage([line for line in layer.lines if line.passes != other], f"layers.{number}.", block)
             self.layer_ends.append(self.values["X" if self._several else "x"].copy())
+        self.passing = ""
         self.stage(self.equations.output.lines)
 
     def encode(self, source: Array) -> None:
@@ -209,16 +213,17 @@ class Run:
         kept: set[tuple[str, str]] = set()
         self.prefix = prefix
         lines = list(lines)
+        place = self.passing + prefix
         for line in lines:
             if self.before is not None and self.done(line) and line.kind == "store":
-                known = self.before.kept[prefix, line.part][line.statement.left.name]
-                self.stored.append((f"{prefix}{line.part}", line, known.array))
+                known = self.before.kept[place, line.part][line.statement.left.name]
+                self.stored.append((f"{place}{line.part}", line, known.array))
         for line in self.walked([line for line in lines if not self.done(line)]):
             name = sentence(line.text).left.name
             made = self.sets[name] if name in self.sets else self.values[name]
             if line.kind == "store":
                 kept.add((line.part, name))
-                self.stored.append((f"{prefix}{line.part}", line, self.values[name]))
+                self.stored.append((f"{place}{line.part}", line, self.values[name]))
             elif (line.part, name) in kept:
                 continue
             self.left[f"{name}_{sections.get(line.part, '')}"] = self.left[f"{name}_before"] = made
@@ -254,7 +259,7 @@ class Run:
 
     def recall(self, before: Run, part: str) -> None:
         """What a sublayer's store lines keep is known, with room for what is new."""
-        for name, (axes, array) in before.kept.get((self.prefix, part), {}).items():
+        for name, (axes, array) in before.kept.get((self.passing + self.prefix, part), {}).items():
             self.axes[name] = axes
             shape = [self.length if index.role == "new" else self.extent(index) for index in axes]
             room = [(0, long - short) for long, short in zip(shape, array.shape, strict=True)]
@@ -268,11 +273,11 @@ class Run:
         length is replaced, and through it, so much of its right side stays known."""
         left = line.statement.left.name
         if self.before is not None and not isinstance(line.kept, Constant):
-            old = self.before.kept[self.prefix, line.part][left].array
+            old = self.before.kept[self.passing + self.prefix, line.part][left].array
             there = tuple(slice(0, size) for size in old.shape)
             array = array.copy()
             array[there] = np.where(np.isnan(old), array[there], old)
-        known = self.kept.setdefault((self.prefix, line.part), {})
+        known = self.kept.setdefault((self.passing + self.prefix, line.part), {})
         for name, read in self.read.items() if isinstance(line.kept, Constant) else ():
             earlier = known[name].array if name in known else np.nan
             known[name] = Known(self.axes[name], np.where(read, self.values[name], earlier))

@@ -85,6 +85,20 @@ FIGURES: dict[str, tuple[str, int]] = {
         + 2 * 2 * 48 * 128 * (40 * 1024 + 8 * 1025)
         + 2 * 2 * 4608 * (sum(4 * (b + 2) + 3 * (b + 2) + 6 * (b + 2) + (b + 1) for b in range(8)) - 1 + 9),
     ),
+    "inkling-2-mini total": ("inkling-2-mini", 26_068_159_488),
+    # as above; of 24 layers 12 run three times, and keep as much in each
+    "inkling-2-mini cache at 1024": ("inkling-2-mini", 2 * 48 * (2 * 8 * 128 * 1024 + 3 * (2 * 1024 + 2 * 2304))),
+    # as above, without gates and queries for messages; half of the layers twice more, the head not; in two passes of
+    # 12 layers four inputs have gates of 2·2304·64 + 2·64·2304 and mix two sums
+    "inkling-2-mini decode at 1025": (
+        "inkling-2-mini",
+        2 * (2 * (3_135_802_368 - 201_024 * 2304 - (2 * 24 + 2 * 4 + 2) * 2304 - 24 * 24 * (128 + 16) - 24 * 128
+                  - (20 + 4 * 3 - 1 + 24 + 1) * 2304 - 12 * 4 * (4 * 64 + 1) * 2304) - 200_058 * 2304)
+        + 2 * 23 * 48 * 16 * 1024
+        + 2 * 2 * 24 * 128 * (40 * 1024 + 8 * 1025)
+        + 2 * 2 * 2304 * (sum(13 * (b + 2) + (b + 1) for b in (0, 1, 1, 1, 2, 2, 2, 3)) - 1 + 5)
+        + 2 * 2 * 12 * 4 * (4 * 64 * 2304 + 2 * 2 * 2304),
+    ),
     "zaya1-8b total": ("zaya1-8b", 8_840_489_464),
     # keys and values; of the 8 + 2 heads the last channels before both convolutions, of half the values the last
     "zaya1-8b cache at 1024": ("zaya1-8b", 2 * 40 * (1024 * 2 * 256 + 2 * 1280 + 128)),
@@ -435,6 +449,42 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "Symbols.derived(str(2), 2",
         "inkling-2-small decode at 1025",
     ),
+    (
+        "a loop that runs once",
+        "equations.stages",
+        '"all": self.passes,',
+        '"all": 1,',
+        "inkling-2-mini decode at 1025",
+    ),
+    (
+        "messages in the first pass",
+        "equations.stages",
+        '"later": self.passes - 1}',
+        '"later": self.passes}',
+        "inkling-2-mini decode at 1025",
+    ),
+    (
+        "one cache for all passes",
+        "analysis.memory.cache",
+        "times = stage.passes * (",
+        "times = (",
+        "inkling-2-mini cache at 1024",
+    ),
+    (
+        "weights of each pass",
+        "analysis.params",
+        "1 if self.tensor.weight.shared else self.stage.times",
+        "1 if self.tensor.weight.shared else self.stage.times * self.stage.passes",
+        "inkling-2-mini total",
+    ),
+    (
+        "messages of one sum",
+        "architecture.places",
+        "sums = 1 + sum(",
+        "sums = 1 + 0 * sum(",
+        "inkling-2-mini decode at 1025",
+    ),
+    ("gates without a gain", "equations.loops", '("g_H", "G_M", "gain")', "", "inkling-2-mini total"),
     (
         "taps of the token for nothing",
         "equations.convolution",

@@ -19,7 +19,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as declared_fields
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture, Strict
+from gptcalc.architecture import Architecture, Strict, visits
 from gptcalc.document import build
 from gptcalc.equations import equations
 from gptcalc.errors import InputError
@@ -165,9 +165,19 @@ def chosen() -> dict[str, list[tuple[Path, str, Architecture]]]:
 
 
 def written(model: Architecture) -> list[Any]:
-    """All that the lines say."""
-    return [
-        (stage.times, line.text, dict(line.constants), line.ranges(), line.weights, line.condition, line.kept)
+    """All that the lines say, and in which order layers run them."""
+    return [[number for number, _, _ in visits(model)]] + [
+        (
+            stage.times,
+            stage.passes,
+            line.passes,
+            line.text,
+            dict(line.constants),
+            line.ranges(),
+            line.weights,
+            line.condition,
+            line.kept,
+        )
         for stage in equations(model).stages
         for line in stage.lines
     ]

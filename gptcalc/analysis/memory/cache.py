@@ -127,7 +127,7 @@ def pools(
     """
     found: dict[tuple[str, Kind, int | None, int, int], Pool] = {}
     for stage in model.stages if modules else model.main:
-        times = stage.times if counts is None else counts.get(stage.name, 0)
+        times = stage.passes * (stage.times if counts is None else counts.get(stage.name, 0))
         if not times:
             continue
         chosen = any(line.stored == "index keys" for line in stage.lines)

@@ -37,7 +37,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, sublayers
+from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
 
@@ -133,6 +133,9 @@ def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> Cac
 def check_runs(engine: Engine, architecture: Architecture) -> None:
     """InputError where an engine has no model of this kind: of RWKV vLLM none, llama.cpp 6 and 7 (LLM_ARCH_RWKV6,
     LLM_ARCH_RWKV7), whose past is a matrix for each head."""
+    if engine in ("vllm", "llama.cpp") and is_looped(architecture):
+        raise InputError(f"--engine {engine}: what it sets aside for layers that run several times is not known here",
+                         "ideal and transformers are", "unsupported")  # fmt: skip
     mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
     refused = (TimeMixing, MatrixMixing, DeltaMixing) if engine == "vllm" else (TimeMixing,)
     if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, refused) for mixer in mixers):

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture, Block, Repeat
+from gptcalc.architecture import Architecture, Block, Repeat, is_looped
 from gptcalc.conventions import InferenceRun, PacedRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
 from gptcalc.equations.roles import LOOKED_BACK
@@ -75,6 +75,9 @@ def layout(architecture: Architecture, how: InferenceRun | PacedRun | TrainingRu
     if pp > 1 and architecture.encoder is not None:
         raise InputError(f"--pp {pp}: how an encoder and a decoder share pipeline stages is not defined here",
                          "--tp divides both", "unsupported")  # fmt: skip
+    if pp > 1 and is_looped(architecture):
+        raise InputError(f"--pp {pp}: how the passes of a loop go through pipeline stages is not defined here",
+                         "--tp divides it", "unsupported")  # fmt: skip
     if (tp * ranks) % ep:
         raise InputError(f"--ep {ep}: does not divide the {tp * ranks} ranks of --tp {tp} and --dp {ranks}",
                          f"give --dp {ep // gcd(ep, tp)}", "usage")  # fmt: skip

@@ -149,7 +149,8 @@ class Training:
         layers = Counter[Kept]()
         for stage in self.model.layers:
             if stage.block in counts:
-                layers[kept(stage, work, self.adapted)] += counts[stage.block]
+                for one, times in stage.by_pass():
+                    layers[kept(one, work, self.adapted)] += times * counts[stage.block]
         held = [(layer.after(self.how.recompute), times) for layer, times in layers.items()]
         parts = {
             "layers": flying * sum(times * (one.total - one.dispatched) for one, times in held),

@@ -53,7 +53,7 @@ FAMILIES = {
     "helium": "helium",
     "hunyuan": "hunyuan_v1_dense hunyuan_v1_moe hy_v3 hunyuan hunyuan_vl_text",
     "hunyuan4": "hy_v4 hy_v4_vl_text",
-    "inkling": "inkling_text inkling2_text",
+    "inkling": "inkling_text inkling2_text inkling2_loop_text",
     "internlm": "internlm internlm2 internlm3",
     "jais": "jais",
     "jamba": "jamba",

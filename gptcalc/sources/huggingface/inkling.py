@@ -3,13 +3,13 @@ residuals by attention over blocks of layers, heads of a limited length, taps of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, EXPERT_NAMES
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import every, first, listed, stack
+from gptcalc.sources.huggingface.pattern import Units, each, every, first, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, Held, Names, bare, in_layers
 
@@ -236,6 +236,8 @@ INKLING2_NAMES: Names = {
     ),
 }  # fmt: skip
 
+INKLING2_MIXERS = listed("layer_types", {"hybrid": "whole", "hybrid_sliding": "local"}, every(6, "whole", "local"))
+
 INKLING2 = Reader(
     document={
         "d": size("hidden_size"),
@@ -245,9 +247,7 @@ INKLING2 = Reader(
         "n_layers": size("num_hidden_layers"),
         "n_kv_heads": optional("num_key_value_heads"),
         "d_head": optional("head_dim"),
-        "layers": stack(
-            listed("layer_types", {"hybrid": "whole", "hybrid_sliding": "local"}, every(6, "whole", "local")), "moe"
-        ),
+        "layers": stack(INKLING2_MIXERS, "moe"),
         "position": "none",
         "norm": rmsnorm(),
         "softcap": number("final_logit_softcapping"),
@@ -301,7 +301,98 @@ INKLING2 = Reader(
     irrelevant=frozenset({"log_scaling_alpha", "number_of_conv_states", "rope_theta", "rope_parameters"}),
 )
 
+
+def _of_loop(fields: Fields, key: str, name: str) -> int:
+    """A number of the loop: by its key in loop_config, or by a field of its own."""
+    inner = fields.get("loop_config")
+    if inner is not None and not isinstance(inner, Mapping):
+        fields.wrong(("loop_config",), "an object", inner)
+    given = None if inner is None else inner.get(key)
+    if given is None:
+        return fields.needed(name)
+    fields.get(name)
+    if type(given) is not int or given < 1:
+        fields.wrong(("loop_config",), f"a positive integer as {key}", given)
+    return int(given)
+
+
+def _loop_bounds(fields: Fields) -> tuple[int, int]:
+    """The first looped layer, and the one behind the last."""
+    start = _of_loop(fields, "core_start", "loop_layer_index_start")
+    stop = _of_loop(fields, "core_end", "loop_layer_index_end")
+    block, n = fields.needed("n_layers_per_attn_res_block"), fields.needed("num_hidden_layers")
+    for name, value in (("loop_layer_index_start", start), ("loop_layer_index_end", stop)):
+        if value % block or value > n:
+            fields.wrong((name,), f"a multiple of n_layers_per_attn_res_block = {block}, up to the {n} layers", value)
+    if start >= stop:
+        fields.wrong(("loop_layer_index_end",), f"more than loop_layer_index_start = {start}", stop)
+    return start, stop
+
+
+def _loop(fields: Fields) -> dict[str, Any]:
+    start, stop = _loop_bounds(fields)
+    passes = _of_loop(fields, "num_passes", "loop_num_passes")
+    if passes == 1:
+        raise fields.unsupported("loop_num_passes", "with one pass the weights of message gates are there for nothing")
+    return {"first": start, "layers": stop - start, "passes": passes, "entry": "anew"}
+
+
+def _in_loop(units: Units) -> Units:
+    """Sections of their own for the looped layers."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        start, stop = _loop_bounds(fields)
+        names = each(units, fields, n)
+        return [f"{name}_loop" if start <= number < stop else name for number, name in enumerate(names)]
+
+    return read
+
+
+_messages = {
+    "rank": Hole(lambda fields: _of_loop(fields, "gate_rank", "loop_gate_rank")),
+    "norm": {"weight": False, "eps": number("rms_norm_eps")},
+}
+
+_QUERIES = ("attn.messages.q.query", "attn.messages.k.query", "attn.messages.v.query", "moe.messages.query")
+
+
+def _query(which: int) -> Entry:
+    """Of each looped layer the queries for messages: in two tensors, in the class in one."""
+    pair = (0, 3) if which in (0, 3) else (1, 2)
+    of_keys = "" if which in (0, 3) else "kv_"
+    return (bare(f"model.llm.middle_cycle_cross_pass_{of_keys}queries", looped=[_QUERIES[n] for n in pair]),
+            bare("model.message_input.query", looped=_QUERIES))  # fmt: skip
+
+
+def _gates(part: str, word: str) -> dict[str, Entry]:
+    controller = {"q": "attn"}.get(word, word)
+    stems = {"down": "down_proj", "forget": "forget_gate_proj", "gain": "message_gate_proj"}
+    return {
+        f"{part}.{stem}": (f"model.layers.{{l}}.{word}_message_gate.{name}",
+                           bare(f"{RELEASED}controllers.{controller}.{stem}_weight"))
+        for stem, name in stems.items()
+    }  # fmt: skip
+
+
+INKLING2_LOOP = INKLING2.but(
+    document={
+        "layers": stack(_in_loop(INKLING2_MIXERS), _in_loop("moe")),
+        "loop": Hole(_loop),
+        "whole_loop": {"like": "whole", "messages": _messages},
+        "local_loop": {"like": "local", "messages": _messages},
+        "moe_loop": {"like": "moe", "messages": _messages},
+    },
+    names={
+        **{stem: _query(number) for number, stem in enumerate(_QUERIES)},
+        **_gates("attn.messages.q", "q"),
+        **_gates("attn.messages.k", "k"),
+        **_gates("attn.messages.v", "v"),
+        **_gates("moe.messages", "mlp"),
+    },
+)
+
 READERS: dict[str, Reader] = {
+    "inkling2_loop_text": INKLING2_LOOP,
     "inkling2_text": INKLING2,
     "inkling_text": INKLING,
 }

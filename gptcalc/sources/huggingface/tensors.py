@@ -38,6 +38,7 @@ class Held:
     stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front; where
         each of several [out, in] has a share of the inputs (shared experts), they lie one behind the other.
     beside: it lies here in layers alone that have such a sublayer as well.
+    looped: equally wide parts that lie side by side along the output, for one layer of a loop behind the other.
     """
 
     module: str
@@ -47,6 +48,7 @@ class Held:
     weight: str = ".weight"
     bias: str = ".bias"
     beside: str = ""
+    looped: Sequence[str] = ()
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -134,7 +136,7 @@ MATRICES = frozenset({
     "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
     "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
-    "shift_a", "shift_b", "rate_a", "rate_b", "value_a", "value_b",
+    "shift_a", "shift_b", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
 })  # fmt: skip
 
 
@@ -149,6 +151,7 @@ class TensorNames:
         self.encoder = [_by_prefix(sublayers(block)) for block in encoder.blocks()] if encoder is not None else []
         self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
         self.firsts, self.uses = _sharing(self.layers)
+        self.loop = _loops(architecture)
 
     def places(self, key: str) -> list[Place]:
         """Where a weight may lie, the likeliest place first."""
@@ -196,6 +199,10 @@ class TensorNames:
         if group is not None:
             name = name.replace("{group}", str(group))
         matrix = not bias and stem.rpartition(".")[2] in MATRICES
+        if held.looped and layer is not None:
+            first, n = self.loop[layer]
+            index = (layer - first) * len(held.looped) + held.looped.index(stem)
+            return Place(name, matrix, held.stored, (1,) * len(held.looped) * n, index)
         if not held.parts:
             return Place(name, matrix, held.stored)
         mixer = self.mixer(stem, layer)
@@ -217,6 +224,18 @@ class TensorNames:
     def mtp(self) -> dict[str, Mixer]:
         assert self.architecture.mtp is not None
         return _by_prefix(sublayers(self.architecture.mtp.block))
+
+
+def _loops(architecture: Architecture) -> dict[int, tuple[int, int]]:
+    """Of each layer of a loop the loop's first one, and how many it has."""
+    found: dict[int, list[int]] = {}
+    run: list[int] = []
+    for number, block in enumerate(architecture.blocks()):
+        if block.looped is not None:
+            run = [] if block.looped.begins else run
+            run.append(number)
+            found[number] = run
+    return {number: (run[0], len(run)) for number, run in found.items()}
 
 
 def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:

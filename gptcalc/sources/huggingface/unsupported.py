@@ -33,8 +33,6 @@ UNSUPPORTED: dict[str, str] = {
     "hrm_text": "loops over layers at two speeds are not supported yet",
     "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
-    "inkling2_loop": "looped layers are not supported yet",
-    "inkling2_loop_text": "looped layers are not supported yet",
     "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",
     "kosmos-2": "a text model with norms inside its sublayers is not read yet",
     "kosmos-2.5": "a text model with sinusoidal positions beside an image encoder is not read yet",

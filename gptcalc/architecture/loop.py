@@ -1,0 +1,47 @@
+"""Loops: layers that run several times, with the same weights."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Narrow, Strict
+from gptcalc.architecture.norms import BareNorm
+
+#: what a pass behind the first begins with: what the last one left (`on`), or what the first one began with (`anew`)
+Entry: TypeAlias = Literal["on", "anew"]
+Passes: TypeAlias = Annotated[int, Meta(ge=2, le=1_000), AtMost(2)]
+
+
+class Loop(Strict, frozen=True, kw_only=True):
+    """So many layers from layer `first` on, counted from 0, run `passes` times one behind the other; each pass keeps
+    keys, values and states of its own (Universal Transformers, arXiv:1807.03819)."""
+
+    first: Count
+    layers: Depth
+    passes: Passes
+    entry: Entry = "on"
+
+
+class Looped(Strict, frozen=True, kw_only=True):
+    """What a layer of a loop knows of it.
+
+    begins: it is the loop's first. sums: of how many sums of the last pass messages are mixtures, those that were set
+    aside since its first layer and the stream at its end; aside: how many sums were set aside before those.
+    """
+
+    passes: Passes
+    entry: Entry = "on"
+    begins: bool = False
+    sums: Annotated[Count, Kept()] = 0
+    aside: Annotated[Count, Kept()] = 0
+
+
+class Messages(Strict, frozen=True, kw_only=True):
+    """In passes behind the first, what each input h of a sublayer is mixed with m, a mixture of the last pass's sums by
+    a learned query: (1 − tanh(F·c))·h + tanh(G·c)·m, where c = D·[norm(h); norm(m)] is of this rank (Inkling 2 Mini).
+
+    The sums are normed as attention residuals norm theirs.
+    """
+
+    rank: Narrow
+    norm: BareNorm

@@ -1,0 +1,85 @@
+"""Where a layer stands: what depends on the layers before it, and in which order layers run."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from gptcalc.architecture.loop import Loop, Looped
+from gptcalc.architecture.model import Architecture, Block, Part, Repeat, walk
+from gptcalc.architecture.residuals import AttentionResiduals
+
+
+def looped(layers: tuple[Repeat, ...], loop: Loop) -> tuple[Repeat, ...]:
+    """The same layers, those of a loop knowing that they are."""
+    inside = Looped(passes=loop.passes, entry=loop.entry)
+    numbers = range(loop.first, loop.first + loop.layers)
+    return repeated([replace(b, looped=inside) if n in numbers else b for n, b in enumerate(walk(layers))])
+
+
+def placed(layers: tuple[Repeat, ...], residuals: AttentionResiduals | None) -> tuple[Repeat, ...]:
+    """Layers that know where they stand: how many sums of the stream there are, where a loop begins."""
+    blocks: list[Block] = []
+    aside = 0
+    for number, block in enumerate(walk(layers)):
+        begins = residuals is not None and number % residuals.every == 0
+        parts = tuple(_mixing(block, aside, begins)) if residuals is not None else block.parts
+        before = blocks[-1].looped if blocks else None
+        loop = block.looped and replace(
+            block.looped, begins=before is None, aside=before.aside if before is not None else aside + begins
+        )
+        blocks.append(replace(block, parts=parts, looped=loop))
+        aside += begins
+    return repeated(list(_with_sums(blocks)) if residuals is not None else blocks)
+
+
+def _with_sums(blocks: list[Block]) -> Iterator[Block]:
+    """Layers of a loop knowing how many sums it leaves: those set aside behind its first layer, and the stream."""
+    for inside, run in groupby(blocks, lambda block: block.looped is not None):
+        own = list(run)
+        sums = 1 + sum(part.begins for block in own[1:] for part in block.parts)
+        for block in own:
+            yield replace(block, looped=replace(block.looped, sums=sums)) if inside and block.looped else block
+
+
+def repeated(blocks: list[Block]) -> tuple[Repeat, ...]:
+    """Equal layers that follow each other are one repetition."""
+    known: dict[Block, Block] = {}
+    once = [known.setdefault(block, block) for block in blocks]
+    return tuple(Repeat(count=len(list(same)), body=(block,)) for block, same in groupby(once))
+
+
+def apart(block: Block) -> Block:
+    """A layer without where it stands."""
+    loop = block.looped and Looped(passes=block.looped.passes, entry=block.looped.entry)
+    return replace(block, parts=tuple(replace(part, sums=0, begins=False) for part in block.parts), looped=loop)
+
+
+def _mixing(block: Block, aside: int, begins: bool) -> Iterator[Part]:
+    for place, part in enumerate(block.parts):
+        sums = aside + (begins and place > 0) + 1
+        yield replace(part, sums=0 if sums == 1 else sums, begins=begins and place == 0)
+
+
+def is_looped(architecture: Architecture) -> bool:
+    """Whether some layers run several times."""
+    return any(block.looped is not None for block, _ in architecture.groups())
+
+
+def visits(architecture: Architecture) -> Iterator[tuple[int, Block, int]]:
+    """The layers in the order in which they run: each with its number and the number of the pass, both from 0."""
+    run: list[tuple[int, Block]] = []
+    for number, block in enumerate(architecture.blocks()):
+        if run and (block.looped is None or block.looped.begins):
+            yield from _passes(run)
+            run = []
+        if block.looped is None:
+            yield number, block, 0
+        else:
+            run.append((number, block))
+    yield from _passes(run)
+
+
+def _passes(run: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, int]]:
+    for number_of_pass in range(run[0][1].looped.passes if run and run[0][1].looped else 0):
+        yield from ((number, block, number_of_pass) for number, block in run)

@@ -1,0 +1,80 @@
+"""Loops: how a pass begins, and what a sublayer hears of the last one.
+
+Behind the last pass x_O is the stream that it left and Z_M are the sums that it set aside, by ẋ; h_M is an input's
+message. Inside gates ḋ runs over two inputs side by side, ḃ over their rank.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gptcalc.architecture import Attention, AttentionResiduals, Looped, Messages, Mixer
+from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.norms import norm_line
+from gptcalc.equations.symbols import Symbols
+
+#: of attention with an input each for queries, keys and values: what their symbols end with, and their weights' keys
+INPUTS = (("_Q", "q."), ("_K", "k."), ("_V", "v."))
+
+
+def begin(lines: Lines, loop: Looped) -> None:
+    """The first layer of a loop: the stream as it begins, which later passes begin with as well."""
+    if loop.entry == "on":
+        return
+    later = Lines(lines.prefix, lines.component, lines.scope)
+    if loop.sums > 1:
+        later.scope["ẋ"] = Symbols.derived(str(loop.sums - 1), loop.sums - 1, "streams")
+        later.pointwise(f"Z_M[t,ẋ,i] = Z[t,ẋ + {loop.aside},i]")
+    if loop.sums:
+        later.pointwise("x_O[t,i] = x[t,i]")
+    later.pointwise("x[t,i] = x_I[t,i]")
+    first = Lines(lines.prefix, lines.component, lines.scope)
+    first.pointwise("x_I[t,i] = x[t,i]")
+    lines.during("first", first)
+    lines.during("later", later)
+
+
+def hear(lines: Lines, mixer: Mixer, spec: Messages, loop: Looped, residuals: AttentionResiduals,
+         source: str, symbols: Symbols) -> list[str]:  # fmt: skip
+    """The inputs of a sublayer, in later passes mixed with messages: what each is called. `source`: what it reads."""
+    d = lines.scope["i"]
+    lines.scope |= {
+        "ẋ": Symbols.derived(str(loop.sums), loop.sums, "streams"),
+        "ḋ": Symbols.derived(f"2·{d.symbol}", 2 * d.size, "channels"),
+        "ḃ": symbols.index("message_rank", spec.rank, "channels", mixer.section),
+    }
+    later = Lines(lines.prefix, "other", lines.scope)
+    there = f"{{Z_M[t,ẋ,i] if ẋ < {loop.sums - 1}; x_O[t,i] otherwise}}" if loop.sums > 1 else "x_O[t,i]"
+    later.pointwise(f"n_M[t,ẋ,i] = {there}", saved=2)
+    norm_line(later, residuals.norm, "n_M[t,ẋ,i]", "n_M[t,ẋ,i]", "i", "messages.norm", name="_M", saved=2)
+    lines.during("later", later)
+    ends = INPUTS if isinstance(mixer, Attention) else (("", ""),)
+    for number, (end, key) in enumerate(ends):
+        lines.under("other").pointwise(f"x_H{end}[t,i] = {source.replace('ψ', str(number))}")
+        own = Lines(lines.prefix, "other", lines.scope)
+        _message(own, d, end, f"messages.{key}")
+        _gate(own, spec, d, end, f"messages.{key}")
+        lines.during("later", own)
+    return [f"x_H{end}[t,i]" for end, _ in ends]
+
+
+def _message(lines: Lines, d: Index, end: str, key: str) -> None:
+    """h_M: the last pass's sums, each as much as its product with the query says."""
+    query: dict[str, Any] = {f"q_M{end}": f"{key}query"}
+    lines.sum(f"ζ_M[t,ẋ] = Σ_i n_M[t,ẋ,i]·q_M{end}[i]", **query)
+    lines.pointwise(f"α_M[t,ẋ] = softmax_ẋ(ζ_M[t,ẋ]/√{d.size})", saved=2)
+    lines.sum("h_M[t,i] = Σ_ẋ α_M[t,ẋ]·n_M[t,ẋ,i]", saved=2)
+
+
+def _gate(lines: Lines, spec: Messages, d: Index, end: str, key: str) -> None:
+    """How much of an input is forgotten, and how much of the message is heard."""
+    stream = f"x_H{end}[t,i]"
+    norm_line(lines, spec.norm, "s_H[t,i]", stream, "i", f"{key}norm", name="_M", saved=2)
+    norm_line(lines, spec.norm, "r_H[t,i]", "h_M[t,i]", "i", f"{key}norm", name="_M", saved=2)
+    lines.pointwise(f"c_H[t,ḋ] = {{s_H[t,ḋ] if ḋ < {d.size}; r_H[t,ḋ − {d.size}] otherwise}}", saved=2)
+    narrow: dict[str, Any] = {f"D_M{end}": f"{key}down"}
+    lines.sum(f"ℓ_H[t,ḃ] = Σ_ḋ c_H[t,ḋ]·D_M{end}[ḋ,ḃ]", saved=2, **narrow)
+    for name, matrix, word in (("f_H", "F_M", "forget"), ("g_H", "G_M", "gain")):
+        wide: dict[str, Any] = {f"{matrix}{end}": f"{key}{word}"}
+        lines.sum(f"{name}[t,i] = Σ_ḃ ℓ_H[t,ḃ]·{matrix}{end}[ḃ,i]", saved=2, **wide)
+    lines.pointwise(f"{stream} = (1 − tanh(f_H[t,i]))·{stream} + tanh(g_H[t,i])·h_M[t,i]", saved=2)
