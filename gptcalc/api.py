@@ -78,7 +78,7 @@ def memory(model: AnyModel, how: InferenceRun) -> Memory:
     """What the fullest of the devices that run a model must hold, and all of them in sum."""
     from gptcalc.analysis.memory.inference import held_by
 
-    return held_by(_architecture(model), how)
+    return held_by(_architecture(model, weighed=how.dtype is None), how)
 
 
 def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, P], Fit]:
@@ -88,7 +88,8 @@ def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, 
         from gptcalc.analysis.memory.fit import fitted
 
         capacity = units.size(budget) if isinstance(budget, str) else budget
-        return fitted(_architecture(model), capacity, how(*args, **options))
+        run = how(*args, **options)
+        return fitted(_architecture(model, weighed=run.dtype is None), capacity, run)
 
     return documented(fit, how)
 
@@ -103,8 +104,9 @@ def _time(how: Callable[P, TimeRun]) -> Callable[Concatenate[AnyModel, str, P], 
         from gptcalc.analysis.timed import timed
         from gptcalc.sources.devices import asked
 
-        named, architecture = asked(device), _architecture(model)
-        return timed(architecture, named.model, over(architecture, named.number, how(*args, **options)))
+        named, run = asked(device), how(*args, **options)
+        architecture = _architecture(model, weighed=run.dtype is None)
+        return timed(architecture, named.model, over(architecture, named.number, run))
 
     return documented(time, how)
 
@@ -129,9 +131,15 @@ def _train(how: Callable[P, PretrainRun]) -> Callable[Concatenate[AnyModel, str,
 train = _train(PretrainRun)
 
 
-def _architecture(model: AnyModel) -> Architecture:
+def _architecture(model: AnyModel, weighed: bool = False) -> Architecture:
+    """A model's architecture; `weighed`: with what its tensors take in the files at hand, where there are any."""
     from gptcalc.architecture import Architecture
 
     if isinstance(model, Architecture):
         return model
-    return (load(model) if isinstance(model, str) else model).architecture
+    found = load(model) if isinstance(model, str) else model
+    if not weighed or found.tensors is None:
+        return found.architecture
+    from gptcalc.analysis import stored
+
+    return stored.weighed(found).architecture

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from gptcalc.analysis.memory import mixes
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.analysis.stored_result import Difference, Held, Stored
-from gptcalc.architecture import Architecture, Block, Encoder, Part, Repeat
+from gptcalc.architecture import Architecture, Block, Encoder, Files, Part, Repeat
 from gptcalc.equations import Layer, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
 from gptcalc.sources import Model, tensor_names
 from gptcalc.sources.checkpoint import config_beside, header, kind_at, located
-from gptcalc.sources.header import Steps, Tensor
+from gptcalc.sources.header import SCHEME, Steps, Tensor
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
-from gptcalc.sources.packed import Contents, Weight, contents
+from gptcalc.sources.packed import Contents, Role, Weight, contents, unwrapped
 
 #: roles whose sum is what a file holds in weights; anything else is no learned weight of the (text) model
 WEIGHTS = ("main", "unused", "copies", "mtp", "unexpected")
@@ -37,6 +38,90 @@ def held(model: Model, path: str, steps: Steps = iter) -> Stored:
     """The tensors at a path against a model's. InputError where its model_type's tensors have no known names."""
     names = tensor_names(model, kind_at(path))
     return compared(model.architecture, names, contents(header(path, steps), config_beside(path)))
+
+
+#: what of a packed matrix lies beside it, and is loaded with it
+COMPANIONS: tuple[Role, ...] = ("scales", "zero_points", "absmax", "g_idx", "bookkeeping")
+FORMS = {"F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16"}
+
+
+def weighed(model: Model) -> Model:
+    """The model with what each tensor takes in the files beside it, where these have all of them and no others."""
+    if model.tensors is None or model.tensors.startswith(SCHEME) or model.architecture.encoder is not None:
+        return model
+    try:
+        names = tensor_names(model, kind_at(model.tensors))
+        inside = contents(header(model.tensors), config_beside(model.tensors))
+    except InputError:  # `params` says what is wrong with them
+        return model
+    if inside.unclear or compared(model.architecture, names, inside).differ:
+        return model
+    files = Files(_taken(model.architecture, names, inside))
+    storage = model.architecture.storage
+    storage = replace(storage, files=files, weights=_called(storage.weights, files))
+    return replace(model, architecture=replace(model.architecture, storage=storage))
+
+
+def _called(said: str | None, files: Files) -> str | None:
+    """The format's name: what is said of a file, unless no tensor in it is of such a type; then that of most bytes."""
+    sizes: dict[str, int] = {}
+    for type_, size in files.tensors.values():
+        sizes[type_] = sizes.get(type_, 0) + size
+    if said not in mixes.MIXES or any(type_[:3] == said[:3] for type_ in sizes):
+        return said
+    return max(sizes, key=sizes.__getitem__)
+
+
+def _taken(architecture: Architecture, names: TensorNames, inside: Contents) -> dict[str, tuple[str, int]]:
+    """Type and bytes of every tensor under its full key; of a fused one each part has its share."""
+    beside = _beside(inside)
+    place = Located(inside.weights)
+    found: dict[str, tuple[str, int]] = {}
+    for key, entry in (*expected_tensors(architecture), *_second_head(architecture)):
+        params = entry.tensor.params
+        size, type_ = 0, ""
+        for name, share in _places(_known(names, key), entry, params, place):
+            if name in inside.weights:
+                weight = inside.weights[name]
+                whole = weight.tensor.end - weight.tensor.start
+                type_ = _type(weight, whole)
+                size += -(-(whole + beside.get(name, 0)) * share // (weight.elements or share or 1))
+        if type_:
+            found[key] = type_, size
+    return found
+
+
+def _second_head(architecture: Architecture) -> Iterator[tuple[str, Entry]]:
+    """A tied output matrix under a name of its own, as some files have it."""
+    if architecture.head.tying:
+        yield from (("head.weight", entry) for key, entry in expected_tensors(architecture) if key == TOKEN_TABLE)
+
+
+def _beside(inside: Contents) -> dict[str, int]:
+    """The bytes of scales and the like by the weight that they belong to: its name begins theirs."""
+    sizes: dict[str, int] = {}
+    for tensor in (tensor for role in COMPANIONS for tensor in inside.apart.get(role, ())):
+        name = unwrapped(tensor.name)
+        while name:
+            owner = next((own for own in (name, f"{name}.weight") if own in inside.weights), None)
+            if owner is not None:
+                sizes[owner] = sizes.get(owner, 0) + tensor.end - tensor.start
+                break
+            name = name[: max(name.rfind("."), name.rfind("_"), 0)]
+    return sizes
+
+
+def _type(weight: Weight, size: int) -> str:
+    """What a weight is stored as: ggml's and torch's types by name, packed integers by their width."""
+    kind = weight.tensor.dtype
+    if kind.startswith("F8"):
+        return "fp8"
+    if kind in PACKED and weight.elements:
+        return f"int{-(-8 * size // weight.elements)}"
+    return FORMS.get(kind, kind.lower())
+
+
+PACKED = ("U8", "I8", "U32", "I32")
 
 
 def compared(architecture: Architecture, names: TensorNames, contents: Contents) -> Stored:
@@ -206,7 +291,8 @@ OTHER = re.compile(rf"(?:[^.]*\.){{0,2}}(?:{'|'.join(OTHERS)})(?:[._]|$)")  # am
 IN_LAYER = re.compile(r"\b(?:layers|blocks|blk|h)\.(\d+)\.")
 #: tables that a draft reads and its target has
 BORROWED = ("target.embedding.token", "target.head.weight")
-TOKEN_TABLES = ("embedding.token", "head.weight")
+TOKEN_TABLE = "embedding.token"
+TOKEN_TABLES = (TOKEN_TABLE, "head.weight")
 MTP = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.|(?:^|\.)(?:nextn|eh_proj|enorm|hnorm)(?:_\w+)?\.")
 TABLES = re.compile(
     r"(?:^|[._])(?:embed_tokens|word_embeddings|shared_head\.head|shared_head_head|lm_head|output_head)\."

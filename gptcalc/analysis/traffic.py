@@ -67,7 +67,8 @@ class Traffic:
         self.parallel: Layout = layout(architecture, how)
         self.work: Workload = workload(architecture, sums)
         self.model: Equations = equations(architecture, sums.form, sums.kept)
-        self.weights = Weights(architecture, how.dtype or published(architecture), self.parallel)
+        dtype = how.dtype or published(architecture)
+        self.weights = Weights(architecture, dtype, self.parallel, filed=how.dtype is None)
         self.kept: Types = types(how.kv_dtype, how.state_dtype)
         self.stored = {
             line.statement.left.name: line for stage in self.model.main for line in stage.lines if line.stored

@@ -106,7 +106,7 @@ from gptcalc.architecture.rope import (
     rotated,
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
-from gptcalc.architecture.storage import Fused, Ggml, Modules, Storage
+from gptcalc.architecture.storage import Files, Fused, Ggml, Modules, Storage
 from gptcalc.architecture.sublayer import (
     KV,
     Adapted,
@@ -172,6 +172,7 @@ __all__ = [
     "ExpertSite",
     "Experts",
     "Few",
+    "Files",
     "Flat",
     "Fraction",
     "Fused",

@@ -2,6 +2,8 @@
 
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from gptcalc.architecture.base import Strict
 
 #: matrices that are one in the published class: queries, keys and values; keys and values; gate and up
@@ -38,6 +40,12 @@ class Modules(Strict, frozen=True, kw_only=True):
     shared_gate_up: str = "input_linear"
 
 
+class Files(Struct, frozen=True, eq=False):
+    """What each tensor takes in the files at hand: its type there, and bytes, scales and zero points among them."""
+
+    tensors: dict[str, tuple[str, int]]
+
+
 class Storage(Strict, frozen=True, kw_only=True):
     """How weights are published, as engines, quantisers and adapters find them."""
 
@@ -49,4 +57,5 @@ class Storage(Strict, frozen=True, kw_only=True):
     mtp: bool = False  # GGUF files hold multi-token-prediction modules as further layers
     modules: Modules = Modules()
     lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values
+    files: Files | None = None  # those of a checkpoint, where there is one with all tensors
     lora_experts: bool = False  # PEFT's all-linear means experts and routers too, and no other gate, up and down

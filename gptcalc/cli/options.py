@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gptcalc.architecture import Architecture
     from gptcalc.conventions import Run
+    from gptcalc.sources import Model as Loaded
 
 
 def number(option: str, words: Mapping[str, int] = {}, least: int = 1) -> Callable[[Any], int]:
@@ -101,6 +102,18 @@ Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")
 ]
 Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the largest first.", "KEY")]
+
+
+def loaded_to_run(reference: str, settings: list[str], dtype: str | None) -> Loaded:
+    """A model whose weights are loaded: as the files at hand have them, where no other type is asked for."""
+    from gptcalc.sources import load
+
+    found = load(reference, settings)
+    if found.tensors is None or settings or dtype is not None:
+        return found
+    from gptcalc.analysis.stored import weighed
+
+    return weighed(found)
 
 
 def context_warnings(architecture: Architecture, run: Run) -> tuple[str, ...]:

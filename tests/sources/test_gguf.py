@@ -128,6 +128,18 @@ def test_llama_3_8b(tmp_path: Path, gptcalc: Command) -> None:
         assert gptcalc(command[0], path, *command[1:]).status == 0, command
 
 
+def test_memory_goes_by_the_types_of_the_tensors(tmp_path: Path, gptcalc: Command) -> None:
+    """Metadata that say Q8_0 over tensors in BF16: what is loaded are the tensors."""
+    path = written(tmp_path / "a.gguf", "llama", LLAMA_3_8B, llama_3_8b(), "BF16")
+    wide = 2 * (8_030_261_248 - 65 * 4096) + 4 * 65 * 4096
+    found = gptcalc("memory", path, "--context", 1024, "--json").json
+    assert (found["per_device"]["weights"], found["dtype"]) == (wide, "bf16")
+    halves = gptcalc("memory", path, "--context", 1024, "--tp", 2, "--json").json
+    assert halves["per_device"]["weights"] == wide // 2 + 4 * 65 * 4096 // 2  # norms are on both
+    half = gptcalc("memory", path, "--context", 1024, "--engine", "llama.cpp", "--devices", 2, "--json").json
+    assert half["sums"]["weights"] == wide - 2 * 128256 * 4096  # the table of tokens stays on the host
+
+
 def test_gemma_3_4b(tmp_path: Path) -> None:
     """3,880,263,168 parameters of the text model; 29 of 34 layers keep 1,024 tokens."""
     d, n = 2560, 34

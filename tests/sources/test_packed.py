@@ -271,6 +271,27 @@ def test_config_and_tensors_agree(tmp_path: Path, gptcalc: Command) -> None:
     assert found["differ"] == []
 
 
+def test_memory_goes_by_the_bytes_that_the_tensors_have(tmp_path: Path, gptcalc: Command) -> None:
+    """One matrix of 8 × 16 packed, all else bf16: 4 bits a number, 2 zero points of 8, 16 scales, an order of 8."""
+    tensors = tiny()
+    stem = "model.layers.0.mlp.up_proj"
+    del tensors[f"{stem}.weight"]
+    packed: Tensors = {"qweight": ("I32", (1, 16)), "qzeros": ("I32", (1, 2)), "scales": ("F16", (1, 16))}
+    tensors |= {f"{stem}.{name}": entry for name, entry in (packed | {"g_idx": ("I32", (8,))}).items()}
+    at = folder(tmp_path, tensors, quantization_config={"quant_method": "gptq", "bits": 4, "group_size": 8})
+    plain = 2 * (2 * 96 + 8 + 2 * LAYER)
+    own = plain - 2 * 128 + 8 * 16 // 2 + 4 * 2 + 2 * 16 + 4 * 8
+    found = gptcalc("memory", at, "--json").json
+    assert found["per_device"]["weights"] == own
+    assert [(t["type"], t["count"]) for t in found["tensors"] if t["name"] == "mlp.up"] == [("int4", 1), ("bf16", 1)]
+    assert any("as its file has it, bf16" in line for line in found["exact"])
+    assert gptcalc("memory", at, "--dtype", "bf16", "--get", "per_device.weights").out == f"{plain}\n"
+    assert gptcalc("fit", at, "--budget", "1MiB", "--get", "needed").out == f"{found['per_device']['total']}\n"
+    (tmp_path / "model.safetensors").unlink()
+    sparse(tmp_path / "model.safetensors", {**tensors, "more": ("BF16", (3,))})
+    assert gptcalc("memory", at, "--get", "per_device.weights").out != f"{own}\n"  # not what the config describes
+
+
 def test_rows_that_the_config_does_not_know_are_counted_and_said(tmp_path: Path, gptcalc: Command) -> None:
     status, out, err = gptcalc("params", folder(tmp_path, tiny(v=13)), "--json")
     found = json.loads(out)

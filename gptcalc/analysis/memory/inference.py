@@ -48,7 +48,7 @@ class Inference:
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
         self.generation = self._generation()
-        self.weights = self._weights(how.dtype or published(architecture))
+        self.weights = self._weights(how.dtype or published(architecture), how.dtype is None)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
@@ -58,10 +58,10 @@ class Inference:
         self.buffers = self._buffers()
         self.others = self._others()
 
-    def _weights(self, dtype: str) -> Weights:
+    def _weights(self, dtype: str, filed: bool) -> Weights:
         how = self.how
         tiles = {} if self.generation is None else self.generation.tiles
-        return Weights(self.architecture, dtype, self.parallel, how.engine, tiles, how.mtp)
+        return Weights(self.architecture, dtype, self.parallel, how.engine, tiles, how.mtp, filed)
 
     def _generation(self) -> Generation | None:
         """Of vLLM: the version's that is asked for, else the first, which `newer` follow."""
@@ -82,7 +82,7 @@ class Inference:
         other = copy(self)
         other.generation, other.others = generation, ()
         if self.dtype in (self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
-            other.weights = other._weights(self.dtype)
+            other.weights = other._weights(self.dtype, bool(self.weights.files))
             other._reload()
         other.profile = other._profile()
         return other
@@ -366,12 +366,14 @@ class Inference:
         cache = f"kv: {by}, in {self.how.kv_dtype}"
         if self.is_mixed or self.is_padded or self.weights.assumed:
             return (cache,)
+        if self.weights.files:
+            return f"weights: every tensor as its file has it, {self.weights.types()}", cache
         return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
 
     @property
     def is_mixed(self) -> bool:
         """Whether the published files keep matrices wide that the format would pack."""
-        return self.how.dtype is None and self.architecture.storage.mixed
+        return self.how.dtype is None and self.architecture.storage.mixed and not self.weights.files
 
     @property
     def is_padded(self) -> bool:

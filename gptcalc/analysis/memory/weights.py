@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cached_property
+from itertools import islice
 from math import prod
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gptcalc import units
 from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
@@ -81,8 +83,9 @@ class Weights:
 
     def __init__(
         self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal",
-        tiles: Mapping[str, int] = {}, modules: bool = False,
+        tiles: Mapping[str, int] = {}, modules: bool = False, filed: bool = False,
     ) -> None:  # fmt: skip
+        """`filed`: as the files at hand have them, where there are any."""
         self.architecture = architecture
         self.parallel = parallel
         self.multiple = VOCABULARY_MULTIPLE.get(engine, 1)
@@ -97,11 +100,14 @@ class Weights:
         self.encoder = [e for e in entries if e.stage.runs == "encoder"]
         self.has_selection = any(e.tensor.weight.use == "selection" for e in entries)
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
+        files = architecture.storage.files if filed else None
+        self.files = {} if files is None else files.tensors
         self._set_format(dtype)
 
     def in_format(self, dtype: str) -> Weights:
         """The same weights in another format."""
         other = copy(self)
+        other.files = {}
         other._set_format(dtype)
         return other
 
@@ -116,11 +122,21 @@ class Weights:
     @property
     def assumed(self) -> str | None:
         """What the format leaves open, where it does: then what tensors take is an estimate."""
+        if self.files:
+            return None
         if self.format is not None and self.format.mean:
             return f"{self.dtype}'s bits a weight are a mean; scales and small tensors come on top"
         if self.format is not None and self.format.packed == "all" and self.has_experts:
             return "routers of some of MLX's classes are packed in 8 bits whatever the others are"
         return None
+
+    def types(self) -> str:
+        """The types in the files at hand, each with its bytes, the largest in front."""
+        sizes: dict[str, int] = {}
+        for type_, size in self.files.values():
+            sizes[type_] = sizes.get(type_, 0) + size
+        ordered = sorted(sizes, key=lambda type_: -sizes[type_])
+        return ", ".join(f"{type_} {units.short_bytes(sizes[type_])}" for type_ in ordered)
 
     def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
@@ -191,15 +207,28 @@ class Weights:
         return None
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
-        placed = self._placed(start, stop) if self.format is None else {}
+        placed = self._placed(start, stop) if self.format is None and not self.files else {}
         for block, times in blocks_between(self.architecture, start, stop).items():
             for entry in self.of_block[block]:
+                if self.files and not entry.tensor.weight.shared:
+                    for stored, count in self._filed(entry, block, start, stop).items():
+                        yield self.share(entry, count, stored=stored)
+                    continue
                 types = placed.get((block, entry.tensor.weight.key))
                 if types is None:
                     yield self.share(entry, 1 if entry.tensor.weight.shared else times)
                 else:
                     for (i, n), count in types.items():
                         yield self.share(entry, count, i, n)
+
+    def _filed(self, entry: Entry, block: Block, start: int, stop: int) -> dict[tuple[str, int], int]:
+        """How often a tensor of these layers has which type and how many bytes in the files at hand."""
+        found: dict[tuple[str, int], int] = {}
+        for number, other in enumerate(islice(self.architecture.blocks(), stop)):
+            if number >= start and other == block:
+                stored = self.files[f"layers.{number}.{entry.tensor.weight.key}"]
+                found[stored] = found.get(stored, 0) + 1
+        return found
 
     def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[tuple[int, int], int]]:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
@@ -215,19 +244,30 @@ class Weights:
                 counts[where] = counts.get(where, 0) + times
         return found
 
-    def share(self, entry: Entry, times: int, i: int = 0, n: int = 1, again: bool = False) -> Share:
+    def share(
+        self, entry: Entry, times: int, i: int = 0, n: int = 1, again: bool = False,
+        stored: tuple[str, int] | None = None,
+    ) -> Share:  # fmt: skip
+        """What a device has of a tensor; `stored`: its type and bytes in the files at hand."""
+        if stored is None:
+            stored = self.files.get(entry.tensor.weight.key)
         indices = entry.tensor.indices
         whole = [index.size for index in indices]
         mine = local(indices, self.parallel, self.multiple)
-        row = undivided = self._row(entry, mine, times, i, n)
+        row = undivided = self._row(entry, mine, times, i, n, stored)
         if again or mine != whole:
-            undivided = self._row(entry, whole, 0 if again else times, i, n)
+            undivided = self._row(entry, whole, 0 if again else times, i, n, stored)
             self._check_blocks(entry, whole, mine)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
         return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), entry.stage.name, fused)
 
-    def _row(self, entry: Entry, sizes: list[int], times: int, i: int, n: int) -> Tensors:
-        type_, size = self._stored(entry, sizes, i, n)
+    def _row(
+        self, entry: Entry, sizes: list[int], times: int, i: int, n: int, stored: tuple[str, int] | None
+    ) -> Tensors:
+        if stored is None:
+            type_, size = self._stored(entry, sizes, i, n)
+        else:  # of a part of it as large a part, rounded up
+            type_, size = stored[0], -(-stored[1] * prod(sizes) // entry.tensor.params)
         weight = entry.tensor.weight
         return Tensors(weight.key, weight.component, type_, times, prod(sizes), size)
 

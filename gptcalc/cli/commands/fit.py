@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
 from gptcalc.conventions import FitRun, InferenceRun, TrainingFitRun, TrainingRun
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ def command(
 ) -> Answer:
     """Does it fit? Exit status 0 yes, 1 no; the largest batch and context that do."""
     from gptcalc.analysis.memory.sharding import over
-    from gptcalc.sources import load
 
     room = capacity(budget, device, utilization)
-    loaded = load(model, settings)
+    loaded = loaded_to_run(model, settings, how.dtype)
     architecture = loaded.architecture
     warnings = (*loaded.notes, *context_warnings(architecture, how))
     if isinstance(how, TrainingRun):

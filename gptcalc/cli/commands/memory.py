@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
 from gptcalc.conventions import InferenceRun, TrainingRun
 
 RESULT = "gptcalc.analysis.memory.result:Memory"
@@ -19,11 +19,10 @@ def command(
 ) -> Answer:
     """What a device must hold, in inference or in --training."""
     from gptcalc.analysis.memory.sharding import over
-    from gptcalc.sources import load
 
     room = None if device is None else capacity(None, device, None)
     number = devices if room is None else asked_devices(devices, room)
-    loaded = load(model, settings)
+    loaded = loaded_to_run(model, settings, how.dtype)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     if isinstance(how, TrainingRun):
         from gptcalc.analysis.memory.training import trained

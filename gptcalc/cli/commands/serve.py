@@ -6,7 +6,7 @@ from typing import Annotated
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
 from gptcalc.conventions import FitRun, InferenceRun
 from gptcalc.options import Option
 
@@ -32,7 +32,7 @@ def command(
     from gptcalc.sources import load
 
     room = capacity(budget, device, utilization)
-    loaded = load(model, settings)
+    loaded = loaded_to_run(model, settings, how.dtype)
     proposer = None if draft is None else load(draft)
     architecture = loaded.architecture
     warnings = (*loaded.notes, *(proposer.notes if proposer else ()), *context_warnings(architecture, how))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, share
-from gptcalc.cli.options import Model, Set, context_warnings
+from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
 from gptcalc.conventions import PacedRun, TimeRun
 from gptcalc.errors import InputError
 from gptcalc.options import Option
@@ -33,13 +33,12 @@ def command(
     from gptcalc.analysis.memory.sharding import over
     from gptcalc.analysis.timed import timed
     from gptcalc.cli.budget import counted
-    from gptcalc.sources import load
     from gptcalc.sources.devices import asked
 
     if device is None:
         raise InputError("no --device", "give --device h100-sxm; gptcalc devices lists them", "usage")
     named = asked(device)
-    loaded = load(model, settings)
+    loaded = loaded_to_run(model, settings, how.dtype)
     architecture = loaded.architecture
     run = over(architecture, counted(devices, named.number), how)
     found = timed(architecture, named.model, run.to(TimeRun, mfu=mfu, mbu=mbu))
