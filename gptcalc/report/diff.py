@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from gptcalc import units
+from gptcalc.analysis.customs import CUSTOMS, customs
 from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
 from gptcalc.document.fields import declared
 from gptcalc.equations import equations
@@ -36,7 +37,16 @@ class Difference(Struct, frozen=True):
     ratio: float | None  # b / a
 
 
-class Diff(Struct, frozen=True):
+class Custom(Struct, frozen=True):
+    """A figure that people quote, and what it counts."""
+
+    custom: str
+    counts: str
+    a: int
+    b: int
+
+
+class Diff(Struct, frozen=True, omit_defaults=True):
     """The keys of `gptcalc diff --json`."""
 
     a: str
@@ -46,15 +56,22 @@ class Diff(Struct, frozen=True):
     fields: tuple[Field, ...]
     figures: tuple[Difference, ...]
     equations: dict[str, tuple[str, ...]]  # those of a alone, those of b alone
+    customs: tuple[Custom, ...] = ()  # where asked for: figures by the ways that people count
 
 
-def diff(a: Facts, b: Facts) -> Diff:
-    """What differs between two models at the same batch and context."""
+def diff(a: Facts, b: Facts, conventions: bool = False) -> Diff:
+    """What differs between two models at the same batch and context; with `conventions` what people quote, too."""
     return Diff(
         a.architecture.name, b.architecture.name, a.kv.context, a.how.batch,
         tuple(_fields(a.architecture, b.architecture)), tuple(_figures(a, b)),
-        _equations(a.architecture, b.architecture),
+        _equations(a.architecture, b.architecture), tuple(_customs(a, b)) if conventions else (),
     )  # fmt: skip
+
+
+def _customs(a: Facts, b: Facts) -> Iterator[Custom]:
+    left, right = customs(a.architecture), customs(b.architecture)
+    for key, (_, counts) in CUSTOMS.items():
+        yield Custom(key, counts, left[key], right[key])
 
 
 def _fields(a: Architecture, b: Architecture) -> Iterator[Field]:
@@ -137,7 +154,19 @@ def view(found: Diff) -> View:
         (Column("model", "only in"), Column("equation", "equation")),
         [(name, line) for side, name in (("a", found.a), ("b", found.b)) for line in found.equations[side]],
     )
+    if found.customs:
+        return View([_counted(found)], Table(RAW, list(_raw(found))))
     return View([fields, figures, equations], Table(RAW, list(_raw(found))))
+
+
+def _counted(found: Diff) -> Table:
+    """The figures that people quote, named."""
+    columns = (
+        Column("custom", "figure"), Column("a", found.a, "count"), Column("b", found.b, "count"),
+        Column("counts", "counts"),
+    )  # fmt: skip
+    rows = [(CUSTOMS[c.custom][0], c.a, c.b, c.counts) for c in found.customs]
+    return Table(columns, rows, title="parameters, by the ways that people count them")
 
 
 RAW = (Column("kind", ""), Column("name", ""), Column("a", ""), Column("b", ""), Column("ratio", ""))
@@ -147,6 +176,7 @@ def _raw(found: Diff) -> Iterator[tuple[str, str, Any, Any, float | None]]:
     yield "model", "name", found.a, found.b, None
     yield from (("field", f.field, f.a, f.b, None) for f in found.fields)
     yield from (("figure", f.figure, f.a, f.b, f.ratio) for f in found.figures)
+    yield from (("custom", c.custom, c.a, c.b, None) for c in found.customs)
     yield from (("equation", "", line, None, None) for line in found.equations["a"])
     yield from (("equation", "", None, line, None) for line in found.equations["b"])
 

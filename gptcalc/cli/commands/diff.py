@@ -18,6 +18,7 @@ def command(
     how: DiffRun,
     settings: Set = [],  # noqa: B006
     switches: With = [],  # noqa: B006
+    conventions: Annotated[bool, Option("The figures that people quote, each with what it counts.")] = False,
 ) -> Answer:
     """Two models, line by line: fields, parameters, cache, FLOPs, equations.
 
@@ -30,7 +31,7 @@ def command(
 
     left, right = load(a), load(b, settings, switches=switches)
     how = how.to(DiffRun, context=how.context or min(left.architecture.c, right.architecture.c))
-    sides = [Facts(side.architecture, side.written, how) for side in (left, right)]
+    sides = (Facts(left.architecture, left.written, how), Facts(right.architecture, right.written, how))
     warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, how))]
-    found = diff(*sides)
+    found = diff(*sides, conventions)
     return Answer(found, show("diff", found), tuple(warnings))
