@@ -88,6 +88,18 @@ def test_rows_that_mark_images_have_no_logits(fields: dict[str, Any], expected: 
     assert (found.v, found.head.rows, params(found).total) == (102, 97, expected)
 
 
+def test_a_share_inside_a_scaling_gives_way_in_deepseek_v4() -> None:
+    """The class lays its own partial_rotary_factor over that of a flat rope_scaling; logits agree with it."""
+    sizes = {name: value for name, value in SMALL.items() if name != "intermediate_size"}
+    found = read({
+        "model_type": "deepseek_v4", **sizes, "num_key_value_heads": 1, "head_dim": 32, "partial_rotary_factor": 0.25,
+        "rope_scaling": {"type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}, "moe_intermediate_size": 24,
+        "n_routed_experts": 6, "num_experts_per_tok": 2, "q_lora_rank": 20, "index_n_heads": 8, "index_head_dim": 16,
+        "index_topk": 4, "sliding_window": 6, "o_groups": 2, "o_lora_rank": 12, "num_hash_layers": 1,
+    }).document  # fmt: skip
+    assert found["csa"]["rope"]["fraction"] == 0.25
+
+
 def test_layers_that_are_not_listed_turn_as_trained() -> None:
     rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0}
     found = read({**MOLMO2, "rope_parameters": rope, "rope_scaling_layers": [0, 2]}).document

@@ -16,6 +16,8 @@ AXK1 = FIRST_DENSE.but(
     names=in_layers(PREFIX, {"moe.post_norm": "post_mlp_layernorm"}),
 )
 
+# With an indexer of one head many keys score alike (a relu leaves zeros), and which of equal ones are chosen is open:
+# torch takes others than a stable order does. So logits of such small models may differ from transformers'.
 _gated: dict[str, Any] = {"norm_gate": {"rank": size("gated_norm_rank")}}
 
 AXK2 = DEEPSEEK_V32.but(

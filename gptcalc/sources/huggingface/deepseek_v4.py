@@ -65,12 +65,15 @@ def turned_share(fields: Fields) -> Any:
 def two_ropes(theta: str, kind: str, scaled: bool) -> Hole:
     """Entries and all that meets them turn with a base and a scaling of their own; YaRN leaves the scores as they are.
 
-    Only a window's keys are not compressed: layers without entries turn as plain models do.
+    Only a window's keys are not compressed: layers without entries turn as plain models do. The share that turns stands
+    beside a scaling for all; the class overwrites one inside it.
     """
     plain = rope(theta, layer_type=kind, fraction=Hole(turned_share), pairing="adjacent", scaled=scaled)
 
     def read(fields: Fields) -> Any:
         found = plain.read(fields)
+        if kind not in (fields.mapping("rope_scaling") or fields.mapping("rope_parameters") or {kind: None}):
+            found["fraction"] = turned_share(fields)
         if found["scaling"] is not None and found["scaling"]["kind"] == "yarn":
             found["scaling"]["attention_factor"] = found["scaling"]["attention_factor"] or 1
         return found

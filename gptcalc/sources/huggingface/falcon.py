@@ -21,7 +21,10 @@ def falcon_kv_heads(fields: Fields) -> int | None:
 
 
 def falcon_scale(fields: Fields) -> float:
-    """Linear biases are added to the scores before those are scaled."""
+    """Linear biases are added to the scores before those are scaled.
+
+    transformers 5.24 computes them in bfloat16, whatever the model's type, so that its logits are coarser than these.
+    """
     width = fields.needed("hidden_size", "n_embed") // fields.needed("num_attention_heads", "n_head")
     if width < 1:
         raise InputError(f"{fields.within}hidden_size has no channel for each of num_attention_heads heads")

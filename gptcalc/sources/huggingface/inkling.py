@@ -114,6 +114,7 @@ INKLING = LLAMA.but(
     },
     defaults={"dense_mlp_idx": 0},
     only={"shared_expert_sink": True, "tie_word_embeddings": False},
+    # unpadded_vocab_size: the class makes the logits of all rows and then takes the first of them
     irrelevant=(
         "local_layer_ids", "dense_mlp_idx", "unpadded_vocab_size", "rms_norm_eps_moe_gate", "number_of_conv_states",
         "log_scaling_alpha", "chain_hidden_post_norm", "mtp_hidden_states_first", "mtp_local_layer_ids",

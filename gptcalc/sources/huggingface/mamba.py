@@ -154,6 +154,8 @@ def mamba_names(module: str) -> Names:
     }
 
 
+# transformers' cache keeps as many columns of a convolution as its kernel is wide, the token's own among them; of a
+# kernel of 1 nothing has to be kept.
 MAMBA = LLAMA.but(
     document={
         **PLAIN,

@@ -46,6 +46,8 @@ _experts: dict[str, Any] = {
     "normalize": flag("norm_topk_prob"),
 }
 
+# The class norms hidden_size channels of queries, and as many a head of keys: with another head_dim it can't run.
+# Counted are the norms that would.
 OLMOE = LLAMA.but(
     document={
         "layers": "n*attn+moe",

@@ -114,6 +114,7 @@ def left_aside(outer: Any, part: str) -> Ignored | None:
     """The note that the larger model's class doesn't look into the part with the text model, but takes one of its own.
 
     Qwen3-ASR's first files have their own code's thinker_config; transformers' class of that type takes its defaults.
+    So class and file disagree, and the class is counted, as everywhere.
     """
     known = class_of(outer) if isinstance(outer, str) else None
     if known is None or not known.parts or part in known.parts:
@@ -121,7 +122,8 @@ def left_aside(outer: Any, part: str) -> Ignored | None:
     problem = f"transformers' class of {outer} doesn't read it and assumes a text model of its own"
     if TEXT not in known.parts or (tolerance().strict and part not in tolerance().ignore):
         raise InputError(f"{part}: {problem}", f"the contents of {part}, given alone, are counted", "unsupported")
-    return Ignored(f"{part} is ignored: {problem}, which is counted; given alone, {part} is counted itself", [part])
+    stored = f"what a checkpoint with this config stores is what {part} says: given alone, that is counted"
+    return Ignored(f"{part} is ignored: {problem}, which is counted; {stored}", [part])
 
 
 def _inside(config: Mapping[str, Any], path: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
@@ -189,7 +191,8 @@ def tie(
     The whole model's class decides by the whole's flag, some of them by either flag. transformers 5 writes both, the
     text's without meaning; older configs, whose class did not read the whole's flag, often have the text's alone.
     Where the whole says nothing, its class assumes a tie and no transformers 5 wrote the file, the text's flag decides
-    as it did then: such a class unties again where a checkpoint holds two matrices.
+    as it did then: such a class unties again where a checkpoint holds two matrices (Kimi K2.5, LightOnOCR).
+    Made of such a config without a checkpoint, it is tied.
     """
     outside = next((where[FLAG] for where in (holder, config) if isinstance(where.get(FLAG), bool)), None)
     inside = inner.get(FLAG)
