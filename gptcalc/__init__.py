@@ -9,6 +9,7 @@
     gptcalc.memory(model, dtype="int4", tp=2).per_device.total
     gptcalc.fit(model, "24GiB", dtype="fp8").max_context
     gptcalc.time(model, "h100-sxm", context=8192).per_token_s
+    gptcalc.sweep(model, {"n_kv_heads": [1, 2, 4, 8]}, context=[8192])
     gptcalc.train(model, "h100-sxm", tokens=2 * 10**12, devices=64, mfu=0.4).days
 
 Every count is an exact integer; the fields are the keys of the JSON. Wrong input raises InputError, with the message
@@ -19,9 +20,9 @@ is `gptcalc.reference`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gptcalc.api import InputError, fit, flops, kv, load, memory, params, time, train
+    from gptcalc.api import InputError, fit, flops, kv, load, memory, params, sweep, time, train
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time", "train"]
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "sweep", "time", "train"]
 
 
 def __getattr__(name: str) -> Any:

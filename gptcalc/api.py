@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     AnyModel: TypeAlias = str | Model | Architecture
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "time", "train"]
+__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "sweep", "time", "train"]
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Run)
@@ -129,6 +129,39 @@ def _train(how: Callable[P, PretrainRun]) -> Callable[Concatenate[AnyModel, str,
 
 
 train = _train(PretrainRun)
+
+
+def sweep(
+    model: str | Model,
+    settings: Mapping[str, Sequence[int | str]],
+    *,
+    context: Sequence[int] = (),
+    batch: Sequence[int] = (1,),
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    pareto: Sequence[str] = (),
+    jobs: int = 1,
+    dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+) -> list[dict[str, int | str]]:
+    """Every combination of values of a preset's keys, a row each: {"n_kv_heads": [1, 2, 4, 8]}.
+
+    What is no model is left out. `where`, `sort` and `pareto` are as on the command line.
+    """
+    from gptcalc.analysis.sweep.run import Grid, Sweep
+    from gptcalc.analysis.sweep.space import Axis
+    from gptcalc.conventions import SweepRun
+
+    grid = Grid(
+        document=(load(model) if isinstance(model, str) else model).document,
+        axes=tuple(Axis(key, tuple(values)) for key, values in settings.items()),
+        contexts=tuple(context) or (None,), batches=tuple(batch), columns=None if columns is None else tuple(columns),
+        where=where, sort=sort, top=top, pareto=tuple(pareto), jobs=jobs,
+        how=SweepRun(dtype=dtype, kv_dtype=kv_dtype),
+    )  # fmt: skip
+    return Sweep(grid).rows()
 
 
 def _architecture(model: AnyModel, weighed: bool = False) -> Architecture:

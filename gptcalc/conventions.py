@@ -399,6 +399,15 @@ class TimeRun(PacedRun, frozen=True, kw_only=True):
     mbu: Share = 1
 
 
+class SweepRun(Run, frozen=True, kw_only=True):
+    """The lengths and types of one point of a grid; its batch is a symbol."""
+
+    dtype: DType = "bf16"
+    kv_dtype: KVDType = "bf16"
+    state_dtype: StateDType = "fp32"
+    mla: MlaOption = None
+
+
 class CorpusRun(TrainingRun, frozen=True, kw_only=True):
     """A training run. Unless it is said otherwise, devices are data parallel ranks that share weights and states."""
 

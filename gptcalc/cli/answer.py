@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -18,12 +18,16 @@ from gptcalc.options import Option, check
 if TYPE_CHECKING:
     from gptcalc.report.table import View
 
-Format = Literal["table", "json", "csv", "markdown", "latex", "html", "svg"]
+Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg"]
 SUFFIXES: dict[str, Format] = {
-    ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".html": "html", ".svg": "svg",
+    ".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".html": "html",
+    ".svg": "svg",
 }  # fmt: skip
 #: what only some answers have
 DRAWN: tuple[Format, ...] = ("latex", "html", "svg")
+
+#: what can be written a piece at a time
+STREAMED: tuple[Format, ...] = ("json", "jsonl", "csv")
 
 
 class Answer(Struct, frozen=True):
@@ -35,6 +39,8 @@ class Answer(Struct, frozen=True):
     status: int = 0
     text: str | None = None  # takes the view's place where the answer is a text
     drawn: Mapping[Format, Callable[[], str]] = {}  # formats that not every answer has
+    pieces: Callable[[Format], Iterator[str]] | None = None  # STREAMED formats, of what may be more than memory holds
+    late: Callable[[], tuple[str, ...]] | None = None  # warnings that are known when all has been written
 
     def whole(self) -> Any:
         """The data, with the fields of a config.json that were ignored on the way, where there are any."""
@@ -142,10 +148,12 @@ def deliver(answer: Answer, output: Output) -> int:
     A reader that has seen enough (| head, | grep -q) changes nothing about the answer: a no stays a no.
     """
     asked = bool(output.get) or output.out is not None or output.json or output.format is not None
+    if answer.pieces is not None and not output.get and output.chosen() in STREAMED:
+        _stream(answer.pieces(output.chosen()), output)
+        _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
+        return answer.status
     text = rendered(answer, output) if asked or not output.quiet else ""
-    if not output.quiet:
-        for warning in dict.fromkeys(answer.warnings):
-            complain(f"gptcalc: {'' if warning.startswith('warning: ') else 'note: '}{printable(warning, 2000)}")
+    _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
     if output.out is not None and output.out != "-":
         write_file(output.out, text)
     elif text:
@@ -154,6 +162,23 @@ def deliver(answer: Answer, output: Output) -> int:
         except BrokenPipeError:
             drop_output()
     return answer.status
+
+
+def _warn(warnings: tuple[str, ...], output: Output) -> None:
+    for warning in () if output.quiet else dict.fromkeys(warnings):
+        complain(f"gptcalc: {'' if warning.startswith('warning: ') else 'note: '}{printable(warning, 2000)}")
+
+
+def _stream(pieces: Iterator[str], output: Output) -> None:
+    """Text that is written as it is made."""
+    if output.out is not None and output.out != "-":
+        write_file_bytes(output.out, (piece.encode("utf-8", "replace") for piece in pieces), "-o")
+        return
+    try:
+        for piece in pieces:
+            write(piece, output.chosen() != "csv")
+    except BrokenPipeError:
+        drop_output()
 
 
 def drop_output() -> None:
@@ -179,6 +204,10 @@ def rendered(answer: Answer, output: Output) -> str:
 
         whole = answer.whole()
         return "".join(data.get(whole, key) + "\n" for key in output.get) or data.json(whole)
+    if chosen == "jsonl":
+        from gptcalc.report import data
+
+        return data.lines(answer.whole())
     if chosen in DRAWN:
         if chosen in answer.drawn:
             return answer.drawn[chosen]()
@@ -238,19 +267,19 @@ def write_file(path: str, text: str, option: str = "-o") -> None:
     write_file_bytes(path, text.encode("utf-8", "replace"), option)
 
 
-def write_file_bytes(path: str, data: bytes, option: str) -> None:
+def write_file_bytes(path: str, data: bytes | Iterable[bytes], option: str) -> None:
     """A file that is never seen half written: a new one beside it takes its place."""
     from tempfile import NamedTemporaryFile
 
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe: there is no place to take
             with open(path, "wb") as stream:
-                stream.write(data)
+                stream.writelines(_each(data))
             return
         target = os.path.realpath(path)
         with NamedTemporaryFile(dir=os.path.dirname(target), prefix=".gptcalc-", delete=False) as file:
             try:
-                file.write(data)
+                file.writelines(_each(data))
                 file.flush()
                 mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~_umask()
                 os.chmod(file.name, mode)
@@ -262,6 +291,10 @@ def write_file_bytes(path: str, data: bytes, option: str) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{option} {printable(path, 200)}: {reason}", kind="file") from None
+
+
+def _each(data: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    return (data,) if isinstance(data, bytes) else data
 
 
 def _umask() -> int:

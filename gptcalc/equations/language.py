@@ -57,6 +57,11 @@ class Index(Struct, frozen=True):
     shard: Shard | None = None
     every: int = 0  # an index over entries that each stand for so many tokens of the past
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its range is its size, whatever the pass."""
+        return self.role not in ("new", "frames", "past", "source", "entries")
+
     def length(self, work: Workload) -> int:
         """Its range in one pass."""
         match self.role:
@@ -278,10 +283,17 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
 
     def terms(self, work: Workload) -> int:
         """How many terms the sum has over all its results: the multiply-adds of one sequence."""
+        times, rest = self.counted(work)
+        return times * prod([index.size for index in rest])
+
+    def counted(self, work: Workload) -> tuple[int, list[Index]]:
+        """The same as a count that hangs on the pass, and the indices whose ranges do not."""
         if self.kind != "sum":
-            return 0
+            return 0, []
         condition, rest = self.joint(self.factors())
-        return (1 if condition is None else condition.count(work)) * prod([index.length(work) for index in rest])
+        times = 1 if condition is None else condition.count(work)
+        fixed = [index for index in rest if index.is_fixed]
+        return times * prod([index.length(work) for index in rest if not index.is_fixed]), fixed
 
     def flops(self, work: Workload) -> int:
         """2 × the multiply-adds."""

@@ -33,14 +33,19 @@ def product(texts: Iterable[str]) -> Polynomial:
     """The product of several ranges."""
     result: Polynomial = {(): 1}
     for text in texts:
-        factor = parse(text)
-        grown: Polynomial = {}
-        for left, n in result.items():
-            for right, m in factor:
-                monomial = _times(left, right)
-                grown[monomial] = grown.get(monomial, 0) + n * m
-        result = grown
+        result = multiplied(result, parse(text))
     return result
+
+
+def multiplied(terms: Polynomial, factor: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    """A polynomial times another's terms."""
+    grown: Polynomial = {}
+    factor = tuple(factor)
+    for left, n in terms.items():
+        for right, m in factor:
+            monomial = _times(left, right)
+            grown[monomial] = grown.get(monomial, 0) + n * m
+    return grown
 
 
 @lru_cache(maxsize=65536)

@@ -28,6 +28,12 @@ def json(data: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(data, enc_hook=plain), indent=2).decode() + "\n"
 
 
+def lines(data: Any) -> str:
+    """A JSON document a line: of each entry of a list, or of the whole."""
+    entries = data if isinstance(data, (list, tuple)) else [data]
+    return "".join(msgspec.json.encode(entry, enc_hook=plain).decode() + "\n" for entry in entries)
+
+
 def get(data: Any, key: str) -> str:
     """One value of the JSON as text: bare, null as null, objects compact."""
     value = pick(data, key)

@@ -1,0 +1,201 @@
+"""The figures of a grid as polynomials in its free symbols, collected from the equations of one architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+from gptcalc.analysis.memory.cache import pools, types
+from gptcalc.analysis.memory.engines import held
+from gptcalc.analysis.params import Entry, ledger
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import FlopsRun, Phase, SweepRun
+from gptcalc.dtypes import FP32, weight_format
+from gptcalc.equations import Chosen, Equations, Index, Stage, equations, workload
+from gptcalc.equations import polynomial as poly
+from gptcalc.errors import InputError, printable
+
+#: the symbol for the number of sequences
+BATCH = "batch"
+ONE: poly.Polynomial = {(): 1}
+
+
+def times(stage: str) -> str:
+    """The symbol for how often a stage's lines run."""
+    return f"× {stage}"
+
+
+class Collected:
+    """One architecture at one length. `free`: symbols that stay symbols; all others are numbers."""
+
+    def __init__(self, architecture: Architecture, how: SweepRun, free: Collection[str], counted: bool) -> None:
+        """counted: how often stages run stays a symbol, too."""
+        self.architecture = architecture
+        self.how = how
+        self.free = free
+        self.counted = counted
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        model = equations(self.architecture)
+        return [entry for entry in ledger(model) if entry.stage is not model.mtp]
+
+    # parameters
+
+    def params(self, entries: Iterable[Entry], width: Callable[[Entry], Fraction]) -> poly.Polynomial:
+        """A sum over tensors, each as often as it exists, an element of it counting `width`."""
+        total: poly.Polynomial = {}
+        for entry in entries:
+            terms = self.product(entry.tensor.indices)
+            if not entry.tensor.weight.shared:
+                terms = poly.multiplied(terms, self.stage(entry.stage).items())
+            factor = width(entry)
+            poly.add(total, {monomial: _whole(n * factor) for monomial, n in terms.items()})
+        return total
+
+    @staticmethod
+    def active_share(entry: Entry) -> Fraction:
+        tensor, chosen = entry.tensor, entry.line.condition
+        if isinstance(chosen, Chosen) and any(index.role == "experts" for index in tensor.indices):
+            return Fraction(chosen.active, chosen.total)
+        return Fraction(1)
+
+    def weights_bytes(self) -> poly.Polynomial:
+        """As a type of whole numbers of bytes stores them."""
+        name = self.how.dtype
+        format = weight_format(name)
+        if format is None or format.packed != "none":
+            raise InputError(f"--dtype {printable(name)}: its bytes go by whole blocks, which no polynomial counts",
+                             "sweep knows fp32, bf16 and fp16", "unsupported")  # fmt: skip
+        wide = Fraction(format.wide.block_bytes)
+        return self.params(
+            self.entries, lambda e: Fraction(FP32.block_bytes) if e.tensor.weight.use == "selection" else wide
+        )
+
+    # passes
+
+    def flops(self, phase: Phase) -> poly.Polynomial:
+        """Of a batch."""
+        how = self.how.to(FlopsRun, phase=phase)
+        work = workload(self.architecture, how)
+        total: poly.Polynomial = {}
+        for stage in equations(self.architecture, how.form, how.kept, how.chunks).main:
+            own: poly.Polynomial = {}
+            for line in stage.lines:
+                count, rest = line.counted(stage.workload(work))
+                count *= stage.runs_in_passes(line)
+                if count:
+                    poly.add(own, {m: 2 * count * n for m, n in self.product(rest).items()})
+            poly.add(total, poly.multiplied(own, self.stage(stage).items()))
+        return poly.multiplied(total, [(((BATCH, 1),), 1)])
+
+    def kv_bytes(self) -> poly.Polynomial:
+        """The cache of a batch, as the mathematics needs it."""
+        model = equations(self.architecture)
+        kept = types(self.how.kv_dtype, self.how.state_dtype)
+        source, length = self.how.source_length(self.architecture), self.how.length(self.architecture)
+        total: poly.Polynomial = {}
+        for stage in model.main:
+            found = pools(model, kept, counts={stage.name: 1}, source=source)
+            size = sum(part.bytes for part in held("ideal", found, length))
+            poly.add(total, {m: size * n for m, n in self.stage(stage).items()})
+        return poly.multiplied(total, [(((BATCH, 1),), 1)])
+
+    # ranges
+
+    def stage(self, stage: Stage) -> poly.Polynomial:
+        return {((times(stage.name), 1),): 1} if self.counted else {(): stage.times}
+
+    def product(self, indices: Iterable[Index]) -> poly.Polynomial:
+        terms = ONE
+        for index in indices:
+            terms = poly.multiplied(terms, self.range(index).items())
+        return terms
+
+    def range(self, index: Index) -> poly.Polynomial:
+        """What an index runs over: a number, unless it is written with a free symbol."""
+        written = poly.parse(index.symbol)
+        if not any(symbol in self.free for monomial, _ in written for symbol, _ in monomial):
+            return {(): index.size}
+        symbols = equations(self.architecture).symbols
+        terms: poly.Polynomial = {}
+        for monomial, n in written:
+            number = Fraction(n)
+            for symbol, power in monomial:
+                if symbol not in self.free:
+                    number *= Fraction(symbols[symbol]) ** power
+            own = tuple((symbol, power) for symbol, power in monomial if symbol in self.free)
+            terms[own] = terms.get(own, 0) + _whole(number)
+        return terms
+
+    def stored_freely(self) -> set[str]:
+        """Free symbols that the cache's rows depend on: types of blocks round these up."""
+        found = set[str]()
+        for model in self._forms():
+            for line in (line for stage in model.main for line in stage.lines if line.stored is not None):
+                for index in line.stored_indices():
+                    found |= {s for m, _ in poly.parse(index.symbol) for s, _ in m} & set(self.free)
+        return found
+
+    def _forms(self) -> list[Equations]:
+        return [equations(self.architecture), equations(self.architecture, "absorbed")]
+
+
+def _whole(number: Fraction) -> int:
+    if number.denominator != 1:
+        raise NotPolynomial(f"{number} of something")
+    return number.numerator
+
+
+class NotPolynomial(Exception):
+    """A figure that is no polynomial with whole coefficients in these symbols."""
+
+
+def whole_of(_: Entry) -> Fraction:
+    """Every element counts."""
+    return Fraction(1)
+
+
+class Figure(NamedTuple):
+    """A column of a grid."""
+
+    meaning: str
+    collect: Callable[[Collected], poly.Polynomial]
+
+
+FIGURES: dict[str, Figure] = {
+    "total": Figure("parameters of the main model", lambda c: c.params(c.entries, whole_of)),
+    "active": Figure("parameters that one token uses", lambda c: c.params(c.entries, c.active_share)),
+    "embedding": Figure(
+        "parameters of the tables of tokens, positions and types",
+        lambda c: c.params(
+            [e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of
+        ),
+    ),
+    "non_embedding": Figure(
+        "total without the embedding",
+        lambda c: c.params(
+            [e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of
+        ),
+    ),
+    "kv_bytes": Figure("of the cache of --batch sequences at --context", lambda c: c.kv_bytes()),
+    "weights_bytes": Figure("of the weights in --dtype", lambda c: c.weights_bytes()),
+    "memory": Figure("weights and cache", lambda c: _sum(c.weights_bytes(), c.kv_bytes())),
+    "prefill_flops": Figure("of a prompt of --context tokens", lambda c: c.flops("prefill")),
+    "decode_flops": Figure("of the last token of --context", lambda c: c.flops("decode")),
+    "train_flops": Figure("of a training step on --context tokens", lambda c: _thrice(c.flops("train"))),
+}  # fmt: skip
+
+
+def _sum(*parts: poly.Polynomial) -> poly.Polynomial:
+    total: poly.Polynomial = {}
+    for part in parts:
+        poly.add(total, part)
+    return total
+
+
+def _thrice(terms: poly.Polynomial) -> poly.Polynomial:
+    """A training step is 3 × the forward pass."""
+    return {monomial: 3 * n for monomial, n in terms.items()}

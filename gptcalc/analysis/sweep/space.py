@@ -1,0 +1,286 @@
+"""A grid of points: which of its keys are sizes and nothing else, what the others are, and the figures at each point.
+
+That a key is free is tried, not taken for granted. The model is built twice with large primes in its place: where both
+are accepted, no line, condition or store changes, every range is the polynomial that its symbol says, and the cache's
+rows don't hang on it, figures are polynomials in that key. A size that has to divide another one refuses a prime, and
+what is a condition (a window) or a default of something else shows. All free keys together are tried once more. Of
+`n_layers`, how often each kind of layer stands is looked up for every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gptcalc.analysis.sweep.bulk import Array, Exact, Points
+from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, NotPolynomial, times
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import SweepRun
+from gptcalc.document import build
+from gptcalc.equations import Equations, equations
+from gptcalc.equations import polynomial as poly
+from gptcalc.errors import Impossible, InputError
+from gptcalc.sources.preset import edited
+
+#: two for each key that is tried
+PRIMES = (
+    (10007, 20011), (10009, 20021), (10037, 20023), (10039, 20029), (10061, 20047), (10067, 20051), (10069, 20063),
+    (10079, 20071), (10091, 20089), (10093, 20101), (10099, 20107), (10103, 20113),
+)  # fmt: skip
+#: points that are evaluated at once: their arrays stay in a core's cache
+PIECE = 1 << 14
+DEPTH = "n_layers"
+#: combinations of first values that are tried for one that is a model
+TRIED = 10_000
+
+Settings = Mapping[str, Any]
+
+
+class Axis(NamedTuple):
+    """A key of the preset and the values that it takes, whole numbers or words."""
+
+    key: str
+    values: tuple[int | str, ...]
+
+
+class Piece(NamedTuple):
+    """Consecutive points: what is the same at all of them, and what is not."""
+
+    number: int
+    same: dict[str, Any]
+    points: Points
+    keys: dict[str, Array]
+    figures: dict[str, poly.Polynomial]
+
+    def values(self, key: str) -> Exact:
+        if key in self.keys:
+            return Exact(self.keys[key])
+        if key in self.figures:
+            return self.points.evaluate(self.figures[key])
+        return Exact(np.full(self.number, self.same[key]))
+
+    def take(self, which: Array) -> Piece:
+        points = Points({s: a[which] for s, a in self.points.values.items()}, self.points.largest, len(which))
+        return Piece(len(which), self.same, points, {key: a[which] for key, a in self.keys.items()}, self.figures)
+
+    def columns(self, keys: Sequence[str]) -> list[list[Any]]:
+        """Each key's values as Python's."""
+        return [[self.same[key]] * self.number if key in self.same else self.values(key).ints() for key in keys]
+
+
+class Space:
+    """All combinations of axes, contexts and batches. The free ones vary fastest."""
+
+    def __init__(
+        self, document: Settings, axes: Sequence[Axis], contexts: Sequence[int | None], batches: Sequence[int],
+        figures: Sequence[str], how: SweepRun,
+    ) -> None:  # fmt: skip
+        self.document = document
+        self.axes = axes
+        self.contexts = contexts
+        self.batches = batches
+        self.figures = figures
+        self.how = how
+        self.base = self._first()
+        self.symbols: dict[str, str] = {}  # of the free keys
+        self.free = self._free()
+        self.bound = [axis for axis in axes if axis not in self.free]
+        self.inner = prod(len(axis.values) for axis in self.free) * len(batches)
+        self.combinations = prod(len(axis.values) for axis in self.bound)
+        self.refused: dict[str, int] = {}  # why combinations are no models, and how many points that are
+        self._depths: dict[tuple[tuple[str, int], ...], dict[str, list[int]]] = {}
+
+    def __len__(self) -> int:
+        return self.combinations * len(self.contexts) * self.inner
+
+    def build(self, settings: Settings) -> Architecture:
+        return build(edited(self.document, [f"{key}={value}" for key, value in settings.items()]))
+
+    def _first(self) -> dict[str, Any]:
+        """The first combination that is a model."""
+        error: InputError | None = None
+        keys = [axis.key for axis in self.axes]
+        for values in islice(product(*(axis.values for axis in self.axes)), TRIED):
+            try:
+                self.build(dict(zip(keys, values, strict=True)))
+                return dict(zip(keys, values, strict=True))
+            except InputError as found:
+                error = error or found
+        raise error or InputError("sweep: nothing to vary", "give --set n_kv_heads=1,2,4,8", "usage")
+
+    # what is free
+
+    def _free(self) -> list[Axis]:
+        tried = [axis for axis in self.axes if self._may_be_free(axis)][: len(PRIMES)]
+        found = [axis for axis in tried if self._is_free([axis])]
+        if not self._is_free(found):
+            found = []
+            self.symbols = {}
+        return found
+
+    def _may_be_free(self, axis: Axis) -> bool:
+        """`c` decides which contexts there are, an encoder's keys which source."""
+        numbers = all(isinstance(value, int) for value in axis.values)
+        if not numbers or len(axis.values) < 2 or axis.key == "c" or axis.key.startswith("encoder."):
+            return False
+        try:
+            for value in {min(axis.values), max(axis.values)}:
+                self.build({**self.base, axis.key: value})
+        except InputError:
+            return False
+        return True
+
+    def _is_free(self, axes: Sequence[Axis]) -> bool:
+        """Whether all these together are sizes and nothing else; remembers their symbols."""
+        probes = [{axis.key: primes[n] for axis, primes in zip(axes, PRIMES, strict=False)} for n in (0, 1)]
+        try:
+            models = [self.build({**self.base, **probe}) for probe in probes]
+        except InputError:
+            return False
+        counted = any(axis.key == DEPTH for axis in axes)
+        pairs = list(zip(forms(models[0]), forms(models[1]), strict=True))
+        whole = forms(self.build(self.base))
+        if not all(alike(a, b) and alike(a, base) for (a, b), base in zip(pairs, whole, strict=True)):
+            return False
+        symbols: dict[str, str] = {}
+        for axis in axes:
+            names = [
+                {name for name, size in equations(model).symbols.items() if size == probe[axis.key]}
+                for model, probe in zip(models, probes, strict=True)
+            ]
+            if names[0] != names[1]:
+                return False
+            symbols |= dict.fromkeys(names[0], axis.key)
+        if not all(self._is_right(model, symbols, probe) for model, probe in zip(models, probes, strict=True)):
+            return False
+        self.symbols = symbols
+        stages = [[(stage.name, stage.times) for stage in equations(model).main] for model in models]
+        return stages[0] == stages[1] if not counted else not any(" (" in name for name, _ in stages[0])
+
+    def _is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
+        """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
+        collected = Collected(model, self.how, symbols, False)
+        try:
+            ranges = {
+                index: collected.range(index) for form in forms(model) for stage in form.main
+                for line in stage.lines for index in line.ranges().values() if index.is_fixed
+            }  # fmt: skip
+            sizes = {symbol: probe[key] for symbol, key in symbols.items()}
+            right = all(value(terms, sizes) == index.size for index, terms in ranges.items())
+            return right and not collected.stored_freely()
+        except (NotPolynomial, KeyError):
+            return False
+
+    # the points
+
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        """The points from `start` up to `stop`, a piece at a time; those that are no models are left out, and told."""
+        at = start
+        found: tuple[int, Combination | None] = (-1, None)
+        while at < stop:
+            number, inner = divmod(at, self.inner)
+            end = min(stop, (number + 1) * self.inner, at + PIECE)
+            if found[0] != number:
+                found = (number, self._combination(number, min(stop, (number + 1) * self.inner) - at))
+            if found[1] is None:
+                at = min(stop, (number + 1) * self.inner)
+                continue
+            yield found[1].piece(inner, inner + end - at)
+            at = end
+
+    def _combination(self, number: int, points: int) -> Combination | None:
+        outer, which = divmod(number, len(self.contexts))
+        settings: dict[str, Any] = {}
+        for axis in reversed(self.bound):
+            outer, digit = divmod(outer, len(axis.values))
+            settings[axis.key] = axis.values[digit]
+        try:
+            return Combination(self, settings, self.contexts[which])
+        except InputError as error:
+            if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
+                raise  # what is asked for, no combination has
+            self.refused[error.message] = self.refused.get(error.message, 0) + points
+            return None
+
+    def depths(self, settings: Settings, model: Equations) -> dict[str, list[int]]:
+        """How often each stage runs, for every depth. InputError where a depth is none."""
+        (axis,) = (axis for axis in self.free if axis.key == DEPTH)
+        key = tuple((stage.name, stage.times) for stage in model.main)
+        if key not in self._depths:
+            found: dict[str, list[int]] = {stage.name: [] for stage in model.main}
+            for depth in axis.values:
+                own = {stage.name: stage.times for stage in equations(self.build({**settings, DEPTH: depth})).main}
+                if own.keys() - found.keys():
+                    raise InputError(f"n_layers={depth}: other kinds of layers", "sweep it apart", "usage")
+                for name, column in found.items():
+                    column.append(own.get(name, 0))
+            self._depths[key] = found
+        return self._depths[key]
+
+
+class Combination:
+    """The points that differ in free keys and the batch alone."""
+
+    def __init__(self, space: Space, settings: dict[str, Any], context: int | None) -> None:
+        self.space = space
+        probe = {axis.key: primes[0] for axis, primes in zip(space.free, PRIMES, strict=False)}
+        architecture = space.build({**settings, **probe})
+        how = space.how if context is None else space.how.to(SweepRun, context=context)
+        counted = any(axis.key == DEPTH for axis in space.free)
+        collected = Collected(architecture, how, space.symbols, counted)
+        self.same = {**settings, "context": how.length(architecture)}
+        self.figures = {key: FIGURES[key].collect(collected) for key in space.figures}
+        self.tables: dict[str, tuple[int, Array]] = {}  # symbol: the place of its axis, its values
+        for place, axis in enumerate(space.free):
+            for symbol, key in space.symbols.items():
+                if key == axis.key:
+                    self.tables[symbol] = place, np.array(axis.values, dtype=np.int64)
+            if axis.key == DEPTH:
+                shallow = {**settings, **{a.key: a.values[0] for a in space.free if a.key != DEPTH}}
+                for stage, column in space.depths(shallow, equations(architecture)).items():
+                    self.tables[times(stage)] = place, np.array(column, dtype=np.int64)
+        self.tables[BATCH] = len(space.free), np.array(space.batches, dtype=np.int64)
+        used = {symbol for terms in self.figures.values() for monomial in terms for symbol, _ in monomial}
+        self.tables = {symbol: table for symbol, table in self.tables.items() if symbol in used}
+        self.largest = {symbol: int(column.max()) for symbol, (_, column) in self.tables.items()}
+
+    def piece(self, start: int, stop: int) -> Piece:
+        index = np.arange(start, stop, dtype=np.int64)
+        digits: list[Array] = []
+        for size in reversed([*(len(axis.values) for axis in self.space.free), len(self.space.batches)]):
+            index, digit = np.divmod(index, size) if size > 1 else (index, np.zeros_like(index))
+            digits.insert(0, digit)
+        values = {symbol: column[digits[place]] for symbol, (place, column) in self.tables.items()}
+        keys = {
+            axis.key: np.array(axis.values, dtype=np.int64)[digits[place]] for place, axis in enumerate(self.space.free)
+        }
+        keys["batch"] = np.array(self.space.batches, dtype=np.int64)[digits[-1]]
+        return Piece(stop - start, self.same, Points(values, self.largest, stop - start), keys, self.figures)
+
+
+def forms(architecture: Architecture) -> tuple[Equations, Equations]:
+    return equations(architecture), equations(architecture, "absorbed")
+
+
+def alike(a: Equations, b: Equations) -> bool:
+    """Whether two models have the same lines under the same conditions, whatever their sizes."""
+    left, right = ([((stage.name, stage.passes), stage.lines) for stage in model.main] for model in (a, b))
+    if [name for name, _ in left] != [name for name, _ in right]:
+        return False
+    return all(
+        len(own) == len(others) and all(
+            (x.text, x.kind, x.passes, x.condition, x.stored, x.kept)
+            == (y.text, y.kind, y.passes, y.condition, y.stored, y.kept)
+            for x, y in zip(own, others, strict=True)
+        )
+        for (_, own), (_, others) in zip(left, right, strict=True)
+    )  # fmt: skip
+
+
+def value(terms: poly.Polynomial, sizes: Mapping[str, int]) -> int:
+    """A polynomial's value at one point."""
+    return sum(n * prod(sizes[symbol] ** power for symbol, power in monomial) for monomial, n in terms.items())

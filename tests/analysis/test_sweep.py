@@ -1,0 +1,286 @@
+"""Grids: exactly what an analysis of each point says, over all kinds of blocks; conditions, fronts, parts, streams."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.weights import total as stored
+from gptcalc.analysis.params import params
+from gptcalc.analysis.sweep.bulk import COMPARED, Points
+from gptcalc.analysis.sweep.figures import FIGURES
+from gptcalc.analysis.sweep.run import Grid, Sweep
+from gptcalc.analysis.sweep.space import PIECE, Axis
+from gptcalc.analysis.sweep.wanted import front
+from gptcalc.conventions import SweepRun
+from gptcalc.document import build
+from gptcalc.errors import InputError
+from gptcalc.sources import load
+from gptcalc.sources.preset import edited
+from tests.conftest import Result
+from tests.reference_cases import DOCUMENTS
+
+LLAMA = load("llama-3-8b").document
+
+
+def alone(document: Mapping[str, Any], settings: Mapping[str, Any], context: int, batch: int) -> dict[str, int | None]:
+    """One point by the analyses themselves."""
+    model = build(edited(document, [f"{key}={value}" for key, value in settings.items()]))
+    counts = params(model)
+    cache = kv(model, context=context, batch=batch)
+    weights = stored(model)
+    found: dict[str, int | None] = {
+        "total": counts.total, "active": counts.active, "embedding": counts.embedding,
+        "non_embedding": counts.non_embedding, "kv_bytes": cache.bytes, "weights_bytes": weights,
+        "memory": weights + cache.bytes, "prefill_flops": flops(model, context=context, batch=batch).total,
+    }  # fmt: skip
+    if not model.sees_all:
+        found["decode_flops"] = flops(model, context=context, batch=batch, phase="decode").total
+    if model.block is None:
+        found["train_flops"] = flops(model, context=context, batch=batch, phase="train").total
+    return found
+
+
+def sizes(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int]]:
+    """Every whole number of a document, sections' too."""
+    found: list[tuple[str, int]] = []
+    for key, value in document.items():
+        if isinstance(value, dict):
+            found += sizes(value, f"{prefix}{key}.")
+        elif isinstance(value, int) and not isinstance(value, bool):
+            found.append((f"{prefix}{key}", value))
+    return found
+
+
+def swept(document: Mapping[str, Any], axes: Mapping[str, Any], **how: Any) -> Sweep:
+    return Sweep(Grid(document=dict(document), axes=tuple(Axis(k, tuple(v)) for k, v in axes.items()), **how))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_kind_of_block(name: str) -> None:
+    """Each size of each small document doubled, tripled and so on, with others: rows are what the analyses say."""
+    document = DOCUMENTS[name] | {"name": name}
+    chance = random.Random(name)
+    keys = sizes(DOCUMENTS[name])
+    for _ in range(2):
+        some = chance.sample(keys, min(3, len(keys)))
+        axes = {key: sorted({size, 2 * size, chance.randint(1, 3 * size + 3)}) for key, size in some}
+        model = build(document)
+        columns = [
+            c for c in FIGURES if not ((c == "decode_flops" and model.sees_all) or (c == "train_flops" and model.block))
+        ]
+        contexts = sorted({7, min(model.c, 33)})
+        sweep = swept(document, axes, contexts=tuple(contexts), batches=(1, 3),
+                      columns=(*axes, "context", "batch", *columns))  # fmt: skip
+        rows = sweep.rows()
+        assert len(rows) + sum(sweep.space.refused.values()) == len(sweep.space)
+        for row in chance.sample(rows, min(4, len(rows))):
+            settings = {key: row[key] for key in axes}
+            expected = alone(document, settings, row["context"], row["batch"])
+            assert {key: row[key] for key in columns} == expected, settings
+
+
+@pytest.mark.parametrize(
+    "name", ["deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b", "zamba2-7b", "gpt-oss-20b", "gpt2"]
+)
+def test_presets(name: str) -> None:
+    """Depth, vocabulary and width of full-size models of several layouts of layers."""
+    document = load(name).document
+    layers = int(document["n_layers"])
+    axes = {"n_layers": (layers, layers + 3, 2 * layers), "v": (32000, 50304)}
+    figures = ("total", "active", "kv_bytes", "prefill_flops", "decode_flops")
+    sweep = swept(document, axes, contexts=(512, 1024), columns=("n_layers", "v", "context", *figures))
+    assert {axis.key for axis in sweep.space.free} >= {"v"}
+    for row in sweep.rows():
+        expected = alone(document, {key: row[key] for key in axes}, row["context"], 1)
+        assert {k: v for k, v in row.items() if k in expected} == {k: v for k, v in expected.items() if k in row}
+
+
+def test_what_must_divide_is_not_free() -> None:
+    """Heads and what is split over them are tried one by one; what is a size alone is not."""
+    axes = {"n_kv_heads": (1, 3, 8), "d": (4096, 8192), "d_ff": (100, 200), "n_layers": (1, 2), "v": (10, 20)}
+    sweep = swept(LLAMA, axes, contexts=(64,))
+    assert {axis.key for axis in sweep.space.free} == {"d_ff", "n_layers", "v"}
+    rows = sweep.rows()
+    assert {row["n_kv_heads"] for row in rows} == {1, 8}
+    assert sweep.space.refused == {"attn: n_heads = 32 is not a multiple of n_kv_heads = 3": 16}
+
+
+def test_a_window_is_not_free() -> None:
+    """It is a condition, no size."""
+    document = {"d": 64, "n_heads": 4, "n_layers": 4, "v": 100, "c": 64, "layers": "n*local+mlp",
+                "local": {"like": "attn", "window": 8}}  # fmt: skip
+    sweep = swept(document, {"local.window": (4, 8, 16), "d_ff": (10, 20)}, contexts=(32,))
+    assert [axis.key for axis in sweep.space.free] == ["d_ff"]
+    assert {row["kv_bytes"] for row in sweep.rows()} == {4 * w * 2 * 64 * 2 for w in (4, 8, 16)}
+
+
+def test_two_widths_that_are_equal_at_first() -> None:
+    """A section's d_ff that happens to equal the model's must not follow it."""
+    document = {"d": 64, "n_heads": 4, "n_layers": 2, "v": 100, "c": 64, "d_ff": 256, "layers": "attn+mlp attn+wide",
+                "wide": {"like": "mlp", "d_ff": 256}}  # fmt: skip
+    for row in swept(document, {"d_ff": (256, 512, 768)}, columns=("d_ff", "total")).rows():
+        assert row["total"] == params(build({**document, "d_ff": row["d_ff"]})).total
+
+
+def test_kv_heads_of_llama() -> None:
+    """K and V of a head of 128 in 32 layers: 2·128·2 bytes a token each; W_K and W_V of it 2·4096·128."""
+    for row in swept(LLAMA, {"n_kv_heads": (1, 2, 4, 8)}, contexts=(8192,)).rows():
+        heads = row["n_kv_heads"]
+        assert row["kv_bytes"] == 32 * heads * 2 * 128 * 2 * 8192
+        assert row["total"] == 8_030_261_248 - 32 * (8 - heads) * 2 * 4096 * 128
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+COEFFICIENTS = st.integers(-(2**40), 2**70)
+
+
+@given(
+    st.dictionaries(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=3, unique_by=lambda p: p[0])
+                    .map(lambda pairs: tuple(sorted(pairs))), COEFFICIENTS, min_size=1, max_size=6),
+    st.lists(st.tuples(*[st.integers(0, 2**20)] * 3), min_size=1, max_size=5),
+)  # fmt: skip
+def test_bulk_is_exact(terms: dict[Any, int], points: list[tuple[int, int, int]]) -> None:
+    columns = dict(zip("abc", np.array(points, dtype=np.int64).T, strict=True))
+    largest = {name: int(column.max()) for name, column in columns.items()}
+    found = Points(columns, largest, len(points)).evaluate(terms)
+    expected = []
+    for point in points:
+        sizes_ = dict(zip("abc", point, strict=True))
+        expected.append(sum(n * int(np.prod([sizes_[s] ** e for s, e in m], dtype=object)) for m, n in terms.items()))
+    assert found.ints() == expected
+    for word, compare in COMPARED.items():
+        for limit in {Fraction(expected[0]), Fraction(expected[0]) + Fraction(1, 2), Fraction(2**64), Fraction(0)}:
+            assert found.compare(word, limit).tolist() == [compare(n, limit) for n in expected]
+
+
+@pytest.mark.parametrize("power", [62, 63, 64, 100, 108, 113, 130, 200])
+def test_around_each_width(power: int) -> None:
+    """Just below, at and above a power of two."""
+    ones = {"a": np.array([1, 2, 3], dtype=np.int64)}
+    for n in (2**power - 1, 2**power, 2**power + 1, -(2**power) + 1):
+        assert Points(ones, {"a": 3}, 3).evaluate({(("a", 1),): n}).ints() == [n, 2 * n, 3 * n]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
+def test_a_front(points: list[tuple[int, int, int]]) -> None:
+    found = {points[place] for place in front([np.array(column) for column in zip(*points, strict=True)])}
+    beaten = {
+        p for p in points if any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
+    }  # fmt: skip
+    assert found == set(points) - beaten
+
+
+# --- what is wanted ---------------------------------------------------------------------------------------------------
+
+AXES: dict[str, Any] = {"n_layers": tuple(range(1, 41)), "d_ff": tuple(range(1000, 3000, 100)), "v": (100, 200, 300)}
+
+
+def test_where_sort_top_and_front_are_those_of_all_rows() -> None:
+    every = swept(LLAMA, AXES, contexts=(64, 128)).rows()
+    assert len(every) == 40 * 20 * 3 * 2
+    few = swept(LLAMA, AXES, contexts=(64, 128), where="total < 3e9 and v >= 200 or n_layers = 40").rows()
+    assert few == [r for r in every if (r["total"] < 3 * 10**9 and r["v"] >= 200) or r["n_layers"] == 40]
+    top = swept(LLAMA, AXES, contexts=(64, 128), sort="-total", top=7).rows()
+    assert top == sorted(every, key=lambda row: row["total"], reverse=True)[:7]
+    best = swept(LLAMA, AXES, contexts=(64, 128), pareto=("kv_bytes", "-total")).rows()
+    assert best == [
+        r for r in every
+        if not any(o["kv_bytes"] <= r["kv_bytes"] and o["total"] >= r["total"]
+                   and (o["kv_bytes"], o["total"]) != (r["kv_bytes"], r["total"]) for o in every)
+    ]  # fmt: skip
+
+
+def test_parts_are_the_whole() -> None:
+    whole = swept(LLAMA, AXES).rows()
+    parts = [swept(LLAMA, AXES, part=(n, 7)).rows() for n in range(1, 8)]
+    assert [row for rows in parts for row in rows] == whole
+
+
+def test_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gptcalc.analysis.sweep.run.TASK", 1000)
+    axes = {**AXES, "n_kv_heads": (3, 8)}
+    one, two = (swept(LLAMA, axes, sort="total", top=5, jobs=jobs) for jobs in (1, 2))
+    assert one.rows() == two.rows()
+    assert one.space.refused == two.space.refused
+
+
+def test_pieces_are_small() -> None:
+    """However many points there are, so many at a time are held."""
+    sweep = swept(LLAMA, {"n_layers": range(1, 1001), "d_ff": range(64, 64064, 64), "v": range(1000, 101000, 100)})
+    assert len(sweep.space) == 10**9
+    pieces = sweep.space.pieces(0, len(sweep.space))
+    assert max(next(pieces).number for _ in range(5)) <= PIECE
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"where": "total <"}, "is no comparison"),
+        ({"where": "totl < 3"}, "no column 'totl'"),
+        ({"where": "total < 3x"}, "is no number"),
+        ({"columns": ("totl",)}, "no column 'totl'"),
+        ({"sort": "mlp"}, "no column 'mlp'"),
+        ({"pareto": ("total",)}, "one column alone"),
+        ({"pareto": ("total", "memory"), "top": 3}, "both --top and --pareto"),
+        ({"columns": ("memory",), "how": SweepRun(dtype="q4_k_m")}, "whole blocks"),
+    ],
+)
+def test_what_is_refused(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        swept(LLAMA, {"v": (10, 20)}, **how).rows()
+    assert caught.value.kind
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_every_format_has_the_same_rows(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    words = ("sweep", "llama-3-8b", "--set", "n_layers=16..64:16", "--set", "n_kv_heads=4,8", "--context", "8K,32K")
+    rows = gptcalc(*words, "--json").json
+    assert len(rows) == 4 * 2 * 2
+    assert [json.loads(line) for line in gptcalc(*words, "--format", "jsonl").out.splitlines()] == rows
+    head, *lines = gptcalc(*words, "--format", "csv").out.splitlines()
+    assert [dict(zip(head.split(","), map(int, line.split(",")), strict=True)) for line in lines] == rows
+    assert gptcalc(*words, "-o", str(tmp_path / "rows.csv")).out == ""
+    assert (tmp_path / "rows.csv").read_text().splitlines() == [head, *lines]
+    assert gptcalc(*words, "--get", "0.total").out.strip() == str(rows[0]["total"])
+    assert gptcalc(*words).out.count("\n") == 17
+
+
+def test_words_are_values_too(gptcalc: Callable[..., Result]) -> None:
+    """GPT-2's activation has two matrices, a gated one three."""
+    rows = gptcalc(
+        "sweep", "gpt2", "--set", "mlp=gelu,swiglu", "--set", "d_ff=3072", "--columns", "mlp,total", "--json"
+    ).json
+    assert rows[1]["total"] - rows[0]["total"] == 12 * (768 * 3072 + 3072)
+
+
+def test_points_left_out_are_told(gptcalc: Callable[..., Result]) -> None:
+    found = gptcalc("sweep", "llama-3-8b", "--set", "n_kv_heads=3,8", "--format", "csv")
+    assert found.status == 0
+    assert "1 point left out: attn: n_heads = 32 is not a multiple of n_kv_heads = 3" in found.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--set", "n_layers"), ("--set", "n_layers=8..1"), ("--set", "nlayers=1,2"),
+     ("--part", "5/3", "--set", "v=1,2"), ("--set", "v=1,2", "--set", "v=3"), ("--set", "n_kv_heads=3,5"),
+     ("--set", "v=1..30000:1")],
+)  # fmt: skip
+def test_bad_words(gptcalc: Callable[..., Result], words: tuple[str, ...]) -> None:
+    found = gptcalc("sweep", "llama-3-8b", *words)
+    assert (found.status, found.out) == (2, "")
+    assert len(found.lines) == 1
