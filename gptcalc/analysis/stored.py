@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory import mixes
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.analysis.stored_result import Difference, Held, Stored
-from gptcalc.architecture import Architecture, Block, Encoder, Files, Part, Repeat
+from gptcalc.architecture import Architecture, Block, DeltaMixing, Encoder, Files, Part, Repeat
 from gptcalc.equations import Layer, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
@@ -246,7 +246,10 @@ def _known(names: TensorNames, key: str) -> list[Place]:
 
 
 def unshared(architecture: Architecture) -> Architecture:
-    """The same model without reuse of keys and values: some checkpoints keep the projections that reuse leaves idle."""
+    """The same model without reuse of keys and values: some checkpoints keep the projections that reuse leaves idle.
+
+    Nor does the first layer of RWKV-7 mix values, but its GGUF files have tensors for it.
+    """
     layers = tuple(_unshared(item) for item in architecture.layers)
     return architecture if layers == architecture.layers else replace(architecture, layers=layers)
 
@@ -259,6 +262,8 @@ def _unshared(item: Any) -> Any:
             return replace(item, parts=tuple(_unshared(part) for part in item.parts))
         case Part():
             return replace(item, units=tuple(_unshared(unit) for unit in item.units))
+    if isinstance(item, DeltaMixing) and item.value_rank is None:
+        return replace(item, value_rank=item.rate_rank)
     return replace(item, kv=None) if getattr(item, "kv", None) is not None else item
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from gptcalc.sources.gguf.attention import norm_at
 from gptcalc.sources.gguf.metadata import Facts
+from gptcalc.sources.gguf.rwkv import channel_mixing
 from gptcalc.sources.gguf.styles import Style
 
 #: llama.cpp's numbers for how experts are weighed
@@ -26,6 +27,8 @@ def feed_forward(facts: Facts, style: Style, layer: int) -> list[dict[str, Any]]
         found.append(mlp(facts, style, layer))
     if facts.has(layer, "ffn_gate_inp"):
         found.append(experts(facts, style, layer))
+    if facts.has(layer, "channel_mix_key"):
+        found.append(channel_mixing(facts, layer))
     return found
 
 

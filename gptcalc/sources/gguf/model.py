@@ -190,6 +190,8 @@ def joined(facts: Facts, layer: int, parts: list[str], units: list[str]) -> str:
 def is_parallel(facts: Facts, layer: int) -> bool:
     if facts.flag("use_parallel_residual"):
         return True
+    if facts.has(layer, "channel_mix_key"):
+        return False
     before = facts.has(layer, "attn_norm") or facts.unweighted()
     own = any(facts.has(layer, stem) for stem in ("ffn_norm", "post_attention_norm", "post_ffw_norm", "pre_ffw_norm_2"))
     return before and not own and not facts.unweighted()
@@ -198,7 +200,8 @@ def is_parallel(facts: Facts, layer: int) -> bool:
 def parallel(facts: Facts) -> dict[str, Any]:
     """How parallel units are normed: each by its own norm where the tensors say so."""
     beside = facts.has(0, "ffn_gate_inp") and facts.has(0, "post_ffw_norm_1")  # an MLP beside experts (Gemma 4)
-    separate = (facts.flag("use_parallel_residual") and facts.has(0, "ffn_norm")) or facts.has(0, "attn_norm_2")
+    two = facts.has(0, "attn_norm_2") and is_parallel(facts, 0)
+    separate = (facts.flag("use_parallel_residual") and facts.has(0, "ffn_norm")) or two
     return {"parallel_norm": "separate" if separate or beside else None, "parallel_out_norm": beside or None}
 
 

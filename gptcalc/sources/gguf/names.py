@@ -81,6 +81,47 @@ RECURRENT: dict[str, Entry] = {
     "conv.out": "shortconv.out_proj",
 }  # fmt: skip
 
+_mixed = together("time_mix_lerp_fused", tuple((f"deltamix.{part}_mix", 1) for part in (
+    "receptance", "decay", "k", "v", "rate", "gate")))  # fmt: skip
+
+#: RWKV's, whose biases of bottlenecks have names of their own
+MIXING: dict[str, Entry] = {
+    **{f"{kind}.norm": "attn_norm" for kind in ("matrixmix", "deltamix")},
+    **{
+        f"{kind}.{key}": f"time_mix_{name}"
+        for kind in ("matrixmix", "deltamix")
+        for key, name in {
+            "receptance": "receptance",
+            "k": "key",
+            "v": "value",
+            "out": "output",
+            "out_norm": "ln",
+        }.items()
+    },
+    "matrixmix.gate": "time_mix_gate",
+    "matrixmix.bonus": "time_mix_first",
+    "matrixmix.decay_a": "time_mix_decay_w1",
+    "matrixmix.decay_b": Held("time_mix_decay", weight="_w2.weight", bias=".weight"),
+    "matrixmix.shift_mix": "time_mix_lerp_x",
+    "matrixmix.shift_a": "time_mix_w1",
+    "matrixmix.shift_b": Held("time_mix_", weight="w2.weight", bias="lerp_fused.weight"),
+    "deltamix.bonus": "time_mix_r_k",
+    "deltamix.key_direction": "time_mix_k_k",
+    "deltamix.key_rate": "time_mix_k_a",
+    **{
+        f"deltamix.{key}_{half}": Held(f"time_mix_{name}", weight=f"{number}.weight", bias="0.weight")
+        for key, name in {"decay": "w", "rate": "a", "gate": "g", "value": "v"}.items()
+        for half, number in (("a", 1), ("b", 2))
+    },
+    **_mixed,
+    "channelmix.norm": "attn_norm_2",
+    "channelmix.up": "channel_mix_key",
+    "channelmix.down": "channel_mix_value",
+    "channelmix.receptance": "channel_mix_receptance",
+    "channelmix.up_mix": "channel_mix_lerp_k",
+    "channelmix.receptance_mix": "channel_mix_lerp_r",
+}
+
 NAMES: Names = {
     "embedding.token": "token_embd",
     "embedding.position": "position_embd",
@@ -101,6 +142,7 @@ NAMES: Names = {
             "attn.norm": "attn_norm",
             "attn.q": ("attn_q", _qkv["attn.q"]),
             **RECURRENT,
+            **MIXING,
             "attn.k": ("attn_k", _qkv["attn.k"]),
             "attn.v": ("attn_v", _qkv["attn.v"]),
             "attn.out": "attn_output",

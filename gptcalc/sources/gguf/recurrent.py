@@ -6,12 +6,15 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.gguf.metadata import Facts
+from gptcalc.sources.gguf.rwkv import time_mixing
 from gptcalc.sources.gguf.styles import Style
 
 
 def mixer(facts: Facts, style: Style, layer: int) -> dict[str, Any] | None:
     """The recurrent mixer of a layer, where it has one."""
     has = facts.has
+    if (mixing := time_mixing(facts, layer)) is not None:
+        return mixing
     if has(layer, "shortconv.conv"):
         return short_convolution(facts, layer)
     if has(layer, "ssm_conv1d_q"):
