@@ -103,6 +103,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "layers": "attn+mlp attn+mlp local+mlp attn+mlp", "local": {"like": "attn", "window": 4, "out_conv": 3},
         "loop": {"first": 1, "layers": 2, "passes": 3},
     },
+    "two speeds": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "n_layers": 4, "d_ff": 17,
+        "layers": "attn+mlp attn+mlp local+mlp local+mlp", "local": {"like": "attn", "window": 4},
+        "norm": {"weight": False}, "speeds": {"fast": 2, "cycles": 2, "fast_cycles": 3}, "final_norm": False,
+    },
     "messages of a loop": {
         "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "n_layers": 7, "position": "none",
         "layers": "local+moe attn+mlp 2*[local_loop+moe_loop attn_loop+mlp_loop] local+moe", "d_ff": 17,

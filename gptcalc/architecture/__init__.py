@@ -65,7 +65,7 @@ from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
-from gptcalc.architecture.loop import Loop, Looped, Messages
+from gptcalc.architecture.loop import Loop, Looped, Messages, Speeds
 from gptcalc.architecture.mamba import Mamba, Mamba2, MambaSite
 from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, ClampAt, Mlp, MlpSite, Softcaps
 from gptcalc.architecture.model import (
@@ -86,7 +86,7 @@ from gptcalc.architecture.model import (
     sublayers,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
-from gptcalc.architecture.places import apart, is_looped, looped, placed, visits
+from gptcalc.architecture.places import apart, is_looped, looped, of_speeds, placed, visits
 from gptcalc.architecture.prefix import Prefix, Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.relative import Buckets, Disentangled
@@ -247,6 +247,7 @@ __all__ = [
     "Softcaps",
     "Softmax",
     "SparseMixer",
+    "Speeds",
     "SqrtSoftplus",
     "StateGate",
     "Storage",
@@ -264,6 +265,7 @@ __all__ = [
     "is_partial",
     "looped",
     "numbers",
+    "of_speeds",
     "pairs_turned",
     "placed",
     "rotated",

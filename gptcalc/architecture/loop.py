@@ -5,10 +5,13 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Narrow, Strict
-from gptcalc.architecture.norms import BareNorm
+from gptcalc.architecture.norms import BareNorm, Norm
 
 #: what a pass behind the first begins with: what the last one left (`on`), or what the first one began with (`anew`)
 Entry: TypeAlias = Literal["on", "anew"]
+#: of which speed a layer is, where there are two
+Speed: TypeAlias = Literal["fast", "slow"]
+Cycles: TypeAlias = Annotated[int, Meta(ge=1, le=1_000), AtMost(2)]
 Passes: TypeAlias = Annotated[int, Meta(ge=2, le=1_000), AtMost(2)]
 
 
@@ -22,16 +25,33 @@ class Loop(Strict, frozen=True, kw_only=True):
     entry: Entry = "on"
 
 
+class Speeds(Strict, frozen=True, kw_only=True):
+    """Two stacks, a state each (hierarchical reasoning, arXiv:2506.21734): the first `fast` layers run `fast_cycles`
+    times on the sum of both states, which makes the fast state; then the rest once, which makes the slow one; all that
+    `cycles` times. The slow state begins as the embedding and is what leaves, the fast one begins as a learned vector.
+
+    norm: of what leaves a stack. Each pass keeps keys and values of its own.
+    """
+
+    fast: Depth
+    cycles: Cycles
+    fast_cycles: Cycles
+    norm: BareNorm
+
+
 class Looped(Strict, frozen=True, kw_only=True):
     """What a layer of a loop knows of it.
 
-    begins: it is the loop's first. sums: of how many sums of the last pass messages are mixtures, those that were set
-    aside since its first layer and the stream at its end; aside: how many sums were set aside before those.
+    begins, ends: it is the loop's first, or last; what leaves the last is normed by `norm`, if there is one. sums: of
+    how many sums of the last pass messages are mixtures, those that were set aside since its first layer and the
+    stream at its end; aside: how many sums were set aside before those.
     """
 
-    passes: Passes
-    entry: Entry = "on"
+    passes: Cycles
+    entry: Entry | Speed = "on"
     begins: bool = False
+    ends: bool = False
+    norm: Norm | None = None
     sums: Annotated[Count, Kept()] = 0
     aside: Annotated[Count, Kept()] = 0
 

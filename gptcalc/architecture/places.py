@@ -5,7 +5,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from gptcalc.architecture.loop import Loop, Looped
+from gptcalc.architecture.loop import Loop, Looped, Speeds
 from gptcalc.architecture.model import Architecture, Block, Part, Repeat, walk
 from gptcalc.architecture.residuals import AttentionResiduals
 
@@ -17,6 +17,13 @@ def looped(layers: tuple[Repeat, ...], loop: Loop) -> tuple[Repeat, ...]:
     return repeated([replace(b, looped=inside) if n in numbers else b for n, b in enumerate(walk(layers))])
 
 
+def of_speeds(layers: tuple[Repeat, ...], speeds: Speeds) -> tuple[Repeat, ...]:
+    """The same layers, knowing of which speed they are."""
+    slow = Looped(passes=speeds.cycles, entry="slow", norm=speeds.norm)
+    fast = replace(slow, passes=speeds.cycles * speeds.fast_cycles, entry="fast")
+    return repeated([replace(b, looped=fast if n < speeds.fast else slow) for n, b in enumerate(walk(layers))])
+
+
 def placed(layers: tuple[Repeat, ...], residuals: AttentionResiduals | None) -> tuple[Repeat, ...]:
     """Layers that know where they stand: how many sums of the stream there are, where a loop begins."""
     blocks: list[Block] = []
@@ -25,12 +32,20 @@ def placed(layers: tuple[Repeat, ...], residuals: AttentionResiduals | None) -> 
         begins = residuals is not None and number % residuals.every == 0
         parts = tuple(_mixing(block, aside, begins)) if residuals is not None else block.parts
         before = blocks[-1].looped if blocks else None
+        begins_loop = before is None or block.looped is None or before.entry != block.looped.entry
         loop = block.looped and replace(
-            block.looped, begins=before is None, aside=before.aside if before is not None else aside + begins
+            block.looped, begins=begins_loop, aside=aside + begins if before is None else before.aside
         )
         blocks.append(replace(block, parts=parts, looped=loop))
         aside += begins
-    return repeated(list(_with_sums(blocks)) if residuals is not None else blocks)
+    return repeated(list(_with_sums(list(_with_ends(blocks))) if residuals is not None else _with_ends(blocks)))
+
+
+def _with_ends(blocks: list[Block]) -> Iterator[Block]:
+    """Layers of a loop knowing which is its last."""
+    for block, behind in zip(blocks, (*blocks[1:], None), strict=True):
+        last = behind is None or behind.looped is None or behind.looped.begins
+        yield block if block.looped is None else replace(block, looped=replace(block.looped, ends=last))
 
 
 def _with_sums(blocks: list[Block]) -> Iterator[Block]:
@@ -51,7 +66,7 @@ def repeated(blocks: list[Block]) -> tuple[Repeat, ...]:
 
 def apart(block: Block) -> Block:
     """A layer without where it stands."""
-    loop = block.looped and Looped(passes=block.looped.passes, entry=block.looped.entry)
+    loop = block.looped and replace(block.looped, begins=False, ends=False, sums=0, aside=0)
     return replace(block, parts=tuple(replace(part, sums=0, begins=False) for part in block.parts), looped=loop)
 
 
@@ -68,18 +83,22 @@ def is_looped(architecture: Architecture) -> bool:
 
 def visits(architecture: Architecture) -> Iterator[tuple[int, Block, int]]:
     """The layers in the order in which they run: each with its number and the number of the pass, both from 0."""
-    run: list[tuple[int, Block]] = []
+    runs: list[list[tuple[int, Block]]] = []
     for number, block in enumerate(architecture.blocks()):
-        if run and (block.looped is None or block.looped.begins):
-            yield from _passes(run)
-            run = []
-        if block.looped is None:
-            yield number, block, 0
+        if block.looped is None or block.looped.begins:
+            runs.append([(number, block)])
         else:
-            run.append((number, block))
-    yield from _passes(run)
-
-
-def _passes(run: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, int]]:
-    for number_of_pass in range(run[0][1].looped.passes if run and run[0][1].looped else 0):
-        yield from ((number, block, number_of_pass) for number, block in run)
+            runs[-1].append((number, block))
+    fast: list[tuple[int, Block]] = []
+    for run in runs:
+        loop = run[0][1].looped
+        passes = 1 if loop is None else loop.passes
+        if loop is not None and loop.entry == "fast":
+            fast = run
+            continue
+        for number_of_pass in range(passes):
+            if loop is not None and loop.entry == "slow" and fast and fast[0][1].looped is not None:
+                each = fast[0][1].looped.passes // passes
+                for cycle in range(each):
+                    yield from ((number, block, number_of_pass * each + cycle) for number, block in fast)
+            yield from ((number, block, number_of_pass) for number, block in run)

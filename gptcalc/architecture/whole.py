@@ -6,6 +6,7 @@ from gptcalc.architecture.attention import Attention
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.model import Architecture, Block, Mixer, Recurrent, sublayers
+from gptcalc.architecture.places import is_looped
 from gptcalc.errors import InputError
 
 
@@ -16,6 +17,7 @@ def check(a: Architecture) -> None:
     _check_streams(a)
     _check_target(a)
     _check_source(a)
+    _check_speeds(a)
 
 
 def _check_averaged(a: Architecture) -> None:
@@ -108,6 +110,14 @@ def _check_source(a: Architecture) -> None:
         raise InputError("encoded: no layer attends to it (cross)")
     if crossed and a.d_source is None:
         raise InputError("layers: cross attends to another sequence", "say encoder, or encoded: {d: …, c: …}")
+
+
+def _check_speeds(a: Architecture) -> None:
+    """Fast layers stand in front of slow ones that hear them, and the other way round."""
+    loops = [block.looped for block in a.blocks() if block.looped is not None] if is_looped(a) else []
+    ends = [loop.entry for loop in loops if loop.begins and loop.entry in ("fast", "slow")]
+    if ends and ends != ["fast", "slow"] * (len(ends) // 2):
+        raise InputError("speeds: fast layers need slow ones behind them, and slow ones fast ones in front")
 
 
 def _mixers(a: Architecture) -> list[Mixer]:

@@ -116,7 +116,7 @@ class Builder:
             dropout=Dropout() if doc.dropout is True else doc.dropout or None,
             storage=doc.storage,
         )
-        return mixing(looping(built, doc.loop))
+        return mixing(looping(built, doc.loop, doc.speeds))
 
     def encoder(self) -> Encoder:
         """The stack that an encoder's keys describe."""
@@ -124,7 +124,7 @@ class Builder:
         assert isinstance(doc, EncoderKeys)
         if doc.attention_residuals is not None:
             raise InputError("attention_residuals: not defined for an encoder beside a decoder")
-        if doc.loop is not None:
+        if doc.loop is not None or doc.speeds is not None:
             raise InputError("loop: not defined for an encoder beside a decoder")
         if doc.front is not None and doc.tokens == "own":
             raise InputError("tokens: there are no tokens behind a front")

@@ -12,8 +12,10 @@ from gptcalc.architecture import (
     LatentAttention,
     Loop,
     Mlp,
+    Speeds,
     Sublayer,
     looped,
+    of_speeds,
     placed,
     sublayers,
 )
@@ -37,7 +39,7 @@ def check_parallel(s: Sublayer) -> None:
 MOST_MIXING = 1024
 
 
-def looping(a: Architecture, loop: Loop | None) -> Architecture:
+def looping(a: Architecture, loop: Loop | None, speeds: Speeds | None) -> Architecture:
     """Where layers run several times, the same with layers that know it."""
     hearing = [m for block, _ in a.groups() for m in sublayers(block) if m.messages is not None]
     if hearing and (loop is None or loop.entry != "anew" or a.attention_residuals is None):
@@ -46,8 +48,9 @@ def looping(a: Architecture, loop: Loop | None) -> Architecture:
     for mixer in hearing:
         if not isinstance(mixer, (Attention, Mlp, Experts)):
             raise InputError(f"{mixer.section}.messages: not defined for this kind of sublayer")
-    if loop is None:
+    if loop is None and speeds is None:
         return a
+    where = "loop" if loop is not None else "speeds"
     for key, used in {
         "per_layer_embedding": a.per_layer_embedding is not None,
         "averaged_residuals": a.averaged_residuals,
@@ -58,14 +61,21 @@ def looping(a: Architecture, loop: Loop | None) -> Architecture:
         "target": a.target is not None,
         "encoder": a.encoder is not None,
         "causal": a.sees_all,
-        "attention_residuals, unless it begins anew": a.attention_residuals is not None and loop.entry != "anew",
+        "attention_residuals, unless it begins anew": a.attention_residuals is not None
+        and (loop is None or loop.entry != "anew"),
+        "a loop": loop is not None and speeds is not None,
     }.items():
         if used:
-            raise InputError(f"loop: not defined together with {key}")
-    if loop.first + loop.layers > a.n_layers:
+            raise InputError(f"{where}: not defined together with {key}")
+    if speeds is not None and speeds.fast >= a.n_layers:
+        raise InputError(f"speeds.fast: {speeds.fast} of {a.n_layers} layers, so none is slow")
+    if loop is not None and loop.first + loop.layers > a.n_layers:
         raise InputError(f"loop: its layers end at {loop.first + loop.layers}, the model has {a.n_layers}")
     if a.n_layers > MOST_MIXING:
-        raise InputError(f"loop: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
+        raise InputError(f"{where}: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
+    if speeds is not None:
+        return replace(a, layers=placed(of_speeds(a.layers, speeds), None))
+    assert loop is not None
     found = replace(a, layers=placed(looped(a.layers, loop), None))
     for block, _ in found.groups():
         if block.looped is None and any(mixer.messages is not None for mixer in sublayers(block)):

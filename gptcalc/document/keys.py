@@ -38,6 +38,7 @@ from gptcalc.architecture import (
     ShortConvolution,
     Sinusoids,
     Size,
+    Speeds,
     Storage,
     Streams,
     Strict,
@@ -221,6 +222,7 @@ class Document(Strict, frozen=True, kw_only=True):
     streams: Streams | None = None
     attention_residuals: AttentionResiduals | None = None
     loop: Loop | None = None
+    speeds: Speeds | None = None
     altup: AltUp | None = None
     dropout: Dropout | bool = False  # where training drops activations
     storage: Storage = Storage()  # how weights are published
@@ -239,5 +241,5 @@ CORE = frozenset(Document.__struct_fields__)
 #: what an encoder does not take over from the whole document
 NOT_THE_ENCODERS = (
     "encoder", "encoded", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal",
-    "attention_residuals", "loop",
+    "attention_residuals", "loop", "speeds",
 )  # fmt: skip

@@ -18,8 +18,17 @@ INPUTS = (("_Q", "q."), ("_K", "k."), ("_V", "v."))
 
 
 def begin(lines: Lines, loop: Looped) -> None:
-    """The first layer of a loop: the stream as it begins, which later passes begin with as well."""
+    """The first layer of a loop: the stream as it begins, which later passes begin with as well; of two speeds both
+    states, x_B the slow one and x_A the fast one."""
     if loop.entry == "on":
+        return
+    if loop.entry in ("fast", "slow"):
+        if loop.entry == "fast":
+            first = Lines(lines.prefix, lines.component, lines.scope)
+            first.pointwise("x_B[t,i] = x[t,i]")
+            first.pointwise("x_A[t,i] = z_F[i]", z_F="start")
+            lines.during("first", first)
+        lines.pointwise("x[t,i] = x_A[t,i] + x_B[t,i]")
         return
     later = Lines(lines.prefix, lines.component, lines.scope)
     if loop.sums > 1:
@@ -32,6 +41,14 @@ def begin(lines: Lines, loop: Looped) -> None:
     first.pointwise("x_I[t,i] = x[t,i]")
     lines.during("first", first)
     lines.during("later", later)
+
+
+def end(lines: Lines, loop: Looped) -> None:
+    """The last layer of a loop: what leaves it, normed, which of two speeds is a state."""
+    if loop.norm is not None:
+        norm_line(lines.under("norm"), loop.norm, "x[t,i]", "x[t,i]", "i", "norm", name="_F", saved=2)
+    if loop.entry in ("fast", "slow"):
+        lines.pointwise(f"{'x_A' if loop.entry == 'fast' else 'x_B'}[t,i] = x[t,i]")
 
 
 def hear(lines: Lines, mixer: Mixer, spec: Messages, loop: Looped, residuals: AttentionResiduals,

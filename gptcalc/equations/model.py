@@ -264,6 +264,10 @@ class _Model:
             altup.correct(after, spec, self.model.per_layer_embedding is not None)
             out.extend(after.lines)
         out.extend(self.block_end())
+        if block.looped is not None and block.looped.ends:
+            last = self.lines("loop", "other")
+            loops.end(last, block.looped)
+            out.extend(last.lines)
         return out
 
     def block_end(self) -> list[Line]:

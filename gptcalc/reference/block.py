@@ -43,7 +43,7 @@ from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection
 from gptcalc.reference.latent import latent_attention
 from gptcalc.reference.linear import linear_attention
-from gptcalc.reference.loops import begin, hear
+from gptcalc.reference.loops import begin, end, hear
 from gptcalc.reference.mamba import mamba, mamba2
 from gptcalc.reference.mlp import mlp
 from gptcalc.reference.norms import normed
@@ -78,13 +78,15 @@ class BlockRun:
     def block(self, block: Block, x: Array, normed_input: Array | None = None) -> Array:
         """The stream after the block; `normed_input` is what the first part reads where a shared norm stands before."""
         if block.looped is not None and block.looped.begins:
-            x = begin(block.looped, x, self.step)
+            x = begin(block.looped, x, self.w.at("loop"), self.step)
         for part in block.parts:
             if self.streams is not None:
                 x = self.streamed(part, self.streams, x)
                 continue
             x = self.part(part, x, normed_input)
             normed_input = None
+        if block.looped is not None and block.looped.ends:
+            x = end(block.looped, x, self.w.at("loop"), self.step)
         return x
 
     def streamed(self, part: Part, s: Streams, x: Array) -> Array:

@@ -18,16 +18,29 @@ from gptcalc.reference.tally import Array
 INPUTS = ("q", "k", "v")
 
 
-def begin(loop: Looped, x: Array, step: Step) -> Array:
+def begin(loop: Looped, x: Array, w: Weights, step: Step) -> Array:
     """The stream (B, T, d) with which a pass begins."""
     if loop.entry == "on":
         return x
+    if loop.entry in ("fast", "slow"):
+        if loop.entry == "fast" and step.number_of_pass == 0:
+            step.states = {"slow": x, "fast": w("start", x.shape[-1])}
+        both: Array = step.states["slow"] + step.states["fast"]
+        return both
     if step.number_of_pass == 0:
         step.loop_entry = x, list(step.sums_aside)
         return x
     step.heard = [*step.sums_aside[loop.aside :], x]
     x, aside = step.loop_entry
     step.sums_aside = list(aside)
+    return x
+
+
+def end(loop: Looped, x: Array, w: Weights, step: Step) -> Array:
+    """What leaves a pass."""
+    if loop.norm is not None:
+        x = normed(x, loop.norm, w.at("norm"))
+    step.states[loop.entry] = x
     return x
 
 

@@ -61,6 +61,7 @@ class Step:
         self.sums_aside: list[Array] = []  # with attention residuals: what the stream was, (B, T, d) each
         self.number_of_pass = 0  # of a loop, the one that runs
         self.loop_entry: tuple[Array, list[Array]]  # what its first pass began with: the stream and what it had been
+        self.states: dict[str, Array] = {}  # of layers at two speeds
         self.heard: list[Array] = []  # the sums that its last pass left
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
         self.router: Array | None = None  # what the last router of several layers began with

@@ -233,6 +233,8 @@ VALUES = {
     "ζ_Z": "scores of the sums",
     "α_Z": "weights of the sums",
     "x_Z": "mixture of the sums",
+    "x_B": "slow state",
+    "x_A": "fast state",
     "x_I": "stream as a loop begins with it",
     "x_O": "stream behind the last pass",
     "Z_M": "sums set aside in the last pass",

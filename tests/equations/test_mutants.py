@@ -99,6 +99,16 @@ FIGURES: dict[str, tuple[str, int]] = {
         + 2 * 2 * 2304 * (sum(13 * (b + 2) + (b + 1) for b in (0, 1, 1, 1, 2, 2, 2, 3)) - 1 + 5)
         + 2 * 2 * 12 * 4 * (4 * 64 * 2304 + 2 * 2 * 2304),
     ),
+    # two stacks of 16 layers, five matrices of 12 heads and three of the MLP; a vector in which the fast state begins
+    "speeds total": (
+        "speeds", 32 * (5 * 1536**2 + 3 * 1536 * 4096) + 2 * 1536 * 151_808 + 1536
+    ),
+    # 16 layers six times, 16 twice
+    "speeds cache at 1024": ("speeds", 2 * 16 * (6 + 2) * 2 * 1536 * 1024),
+    "speeds decode at 1024": (
+        "speeds",
+        2 * 16 * (6 + 2) * (5 * 1536**2 + 3 * 1536 * 4096 + 2 * 1536 * 1024) + 2 * 1536 * 151_808,
+    ),
     "zaya1-8b total": ("zaya1-8b", 8_840_489_464),
     # keys and values; of the 8 + 2 heads the last channels before both convolutions, of half the values the last
     "zaya1-8b cache at 1024": ("zaya1-8b", 2 * 40 * (1024 * 2 * 256 + 2 * 1280 + 128)),
@@ -122,7 +132,12 @@ LATENTS = {
     **{key: value for key, value in WINDOW.items() if key != "attn"}, "layers": "n*mla+mlp",
     "mla": {"kv_rank": 16, "d_nope": 6, "d_rope": 4, "d_v": 7, "window": 5, "k_rope_norm": {"kind": "rmsnorm"}},
 }  # fmt: skip
-WRITTEN = {"window": WINDOW, "latents": LATENTS}
+#: the sizes of HRM-Text's class
+SPEEDS = {
+    "d": 1536, "v": 151_808, "c": 2048, "n_heads": 12, "n_layers": 32, "d_ff": 4096, "norm": {"weight": False},
+    "final_norm": False, "speeds": {"fast": 16, "cycles": 2, "fast_cycles": 3}, "attn": {"gate": "full"},
+}  # fmt: skip
+WRITTEN = {"window": WINDOW, "latents": LATENTS, "speeds": SPEEDS}
 
 
 def figure(name: str) -> int:
@@ -484,6 +499,14 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "sums = 1 + 0 * sum(",
         "inkling-2-mini decode at 1025",
     ),
+    (
+        "fast layers no faster",
+        "architecture.places",
+        "passes=speeds.cycles * speeds.fast_cycles",
+        "passes=speeds.cycles",
+        "speeds decode at 1024",
+    ),
+    ("a fast state that begins as nothing", "equations.loops", ', z_F="start")', ")", "speeds total"),
     ("gates without a gain", "equations.loops", '("g_H", "G_M", "gain")', "", "inkling-2-mini total"),
     (
         "taps of the token for nothing",

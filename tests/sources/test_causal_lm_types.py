@@ -77,6 +77,7 @@ WITHOUT_PRESETS = (
     "doge_masked",
     "dots3_note",
     "flint",
+    "hrm_text",
     "hy_v4",
     "zaya_sliding",
 )

@@ -51,6 +51,7 @@ FAMILIES = {
     " granite_docling_text granite4_vision_text",
     "grok": "grok-1 grok-2",
     "helium": "helium",
+    "hrm": "hrm_text",
     "hunyuan": "hunyuan_v1_dense hunyuan_v1_moe hy_v3 hunyuan hunyuan_vl_text",
     "hunyuan4": "hy_v4 hy_v4_vl_text",
     "inkling": "inkling_text inkling2_text inkling2_loop_text",

@@ -1,10 +1,11 @@
 """How a foreign checkpoint holds a weight: under which name, in which layout, alone or together with others.
 
 A map (`Names`) goes from the stem of a weight's key (`attn.q` for attn.q and attn.q.bias, `attn.norm` for
-attn.norm.weight) to a module's name, with {l} for the layer, {before} for the last one, {e} for the expert; of weights
-that layers share {l} is the first of them, {group} the section's number among those of its kind. What each such layer
-has for itself may stand in the {first} of them as its {use}, both counted from 0. A plain name means: a matrix of its
-own, stored [out, in] as torch does. `Held` says what is different. Several alternatives are tried in order.
+attn.norm.weight) to a module's name, with {l} for the layer, {before} for the last one, {run} for its number in its
+loop, {e} for the expert; of weights that layers share {l} is the first of them, {group} the section's number among
+those of its kind. What each such layer has for itself may stand in the {first} of them as its {use}, both counted
+from 0. A plain name means: a matrix of its own, stored [out, in] as torch does. `Held` says what is different. Several
+alternatives are tried in order.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Held:
     stored: [out, in] is torch's Linear, [in, out] GPT-2's Conv1D. Leading dimensions (experts) stay in front; where
         each of several [out, in] has a share of the inputs (shared experts), they lie one behind the other.
     beside: it lies here in layers alone that have such a sublayer as well.
+    speed: it lies here in layers of this speed alone.
     looped: equally wide parts that lie side by side along the output, for one layer of a loop behind the other.
     """
 
@@ -49,6 +51,7 @@ class Held:
     bias: str = ".bias"
     beside: str = ""
     looped: Sequence[str] = ()
+    speed: str = ""
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -152,6 +155,7 @@ class TensorNames:
         self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
         self.firsts, self.uses = _sharing(self.layers)
         self.loop = _loops(architecture)
+        self.speeds = [block.looped.entry if block.looped is not None else "" for block in architecture.blocks()]
 
     def places(self, key: str) -> list[Place]:
         """Where a weight may lie, the likeliest place first."""
@@ -169,6 +173,8 @@ class TensorNames:
     def fits(self, held: Held, stem: str, layer: int | None) -> bool:
         """Whether a sublayer has what the parts of a fused matrix are measured by, and beside it what it should."""
         if held.beside and (layer is None or held.beside not in self.layers[layer]):
+            return False
+        if held.speed and (layer is None or held.speed != self.speeds[layer]):
             return False
         fields = [value for _, value in held.parts if isinstance(value, str)]
         return not fields or all(hasattr(self.mixer(stem, layer), name) for name in fields)
@@ -199,6 +205,8 @@ class TensorNames:
         if group is not None:
             name = name.replace("{group}", str(group))
         matrix = not bias and stem.rpartition(".")[2] in MATRICES
+        if "{run}" in name and layer is not None:
+            name = name.replace("{run}", str(layer - self.loop[layer][0]))
         if held.looped and layer is not None:
             first, n = self.loop[layer]
             index = (layer - first) * len(held.looped) + held.looped.index(stem)
