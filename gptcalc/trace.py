@@ -7,19 +7,20 @@ from a folder with a checkpoint, else a small copy of the architecture with seed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct, structs
 
 from gptcalc.architecture import Architecture
+from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model, Result
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
 from gptcalc.reference.source import random_source, shapes_of_source
-from gptcalc.reference.store import RandomStore, ShapeStore, Store
+from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore, Store
 from gptcalc.reference.tally import Array, Event
 
 #: what a trace without data walks, step by step; far beyond any model
@@ -42,6 +43,14 @@ class StepRow(Struct, frozen=True):
     layers: int
 
 
+class Values(Struct, frozen=True):
+    """What attention computed at one place: a matrix for each head, or one for all."""
+
+    place: str
+    name: str
+    heads: tuple[Any, ...]
+
+
 class Trace(Struct, frozen=True, omit_defaults=True):
     """The keys of `gptcalc trace --json`."""
 
@@ -58,6 +67,8 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
     generated: tuple[int, ...] | None = None
     chunks: tuple[int, ...] = ()  # tokens of a chunk, where recurrent states were computed in chunks
+    sizes: dict[str, int] | None = None  # of the small copy that was run in place of the model
+    values: tuple[Values, ...] = ()  # what attention computed, step by step, where asked for
 
 
 class Run(NamedTuple):
@@ -109,8 +120,10 @@ def run(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
     source: list[int] | None = None,
+    values: bool = False,
 ) -> Run:
-    """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights. `source`:
+    """Real numbers. `store` has the true weights; without one a small copy runs on seeded random weights, or the model
+    itself where it is small. `values`: the trace has what attention computes of the whole sequence. `source`:
     tokens for an encoder; one that reads frames of sound gets seeded noise.
 
     Arrays: logits (T, v), hidden (layers, T, d; of n parallel streams (layers, n, T, d)), attention (a list padded to
@@ -125,7 +138,7 @@ def run(
     with np.errstate(all="ignore"):  # odd weights give odd numbers, which are shown as they are
         return _run(
             architecture, store, tokens, source, progress,
-            decode=decode, generate=generate, float64=float64, attention=attention, seed=seed,
+            decode=decode, generate=generate, float64=float64, attention=attention, seed=seed, values=values,
         )  # fmt: skip
 
 
@@ -141,27 +154,32 @@ def _run(
     float64: bool,
     attention: bool,
     seed: int,
+    values: bool,
 ) -> Run:
     if architecture.target is not None and store is not None:
         problem = (
             f"{architecture.name} is a draft: its true weights read hidden states of its target, which are not there"
         )
         raise InputError(problem, "--set name=… shows a small copy, Python's Model takes states=…", "unsupported")
-    small = architecture if store is not None else shrink(architecture)
+    own = store is not None or is_small(architecture)
+    small = architecture if own else shrink(architecture)
     weights = store or RandomStore(seed)
     dtype = np.float64 if float64 else np.float32
     model = Model(small, weights, dtype=dtype)
     model.tally.events = []
+    model.tally.values = [] if values else None
     read = _read(small, source, seed)
     whole = model.prefill(np.array(tokens), attention=attention, source=read)
     arrays = _arrays(whole)
-    events = model.tally.events
-    model.tally.events = None
+    events, noted = model.tally.events, tuple(_valued(model.tally.values or ()))
+    model.tally.events = model.tally.values = None
     last = whole.logits[0, -1]
     if decode:
         arrays["decode_logits"] = np.stack(list(_decoded(model, tokens, decode, read)))
         last = arrays["decode_logits"][-1]
     made = _traced(small, model, "random" if store is None else "checkpoint", tokens, decode, events, last)
+    sizes = {"d": small.d, "v": small.v, "n_layers": small.n_layers}
+    made = structs.replace(made, values=noted, sizes=None if own else sizes)
     if whole.encoded is not None:
         made = structs.replace(made, source=whole.encoded.shape[1])
     if generate:
@@ -169,6 +187,42 @@ def _run(
         made = _with(made, generated, model)
         arrays["generated"] = np.array(generated)
     return Run(made, arrays)
+
+
+#: parameters up to which a model runs as itself
+SMALL = 2**20
+
+
+def is_small(architecture: Architecture) -> bool:
+    """Whether a model is small enough to be run whole: counted by a run without data."""
+    if architecture.encoder is not None or architecture.encoded is not None or architecture.n_layers > MOST_LAYERS:
+        return False
+    if architecture.d * architecture.v > SMALL or architecture.target is not None:
+        return False
+    model = Model(architecture, ShapeStore())
+    model.prefill(shape_only((1, 1), np.int64))
+    return model.weights.count <= SMALL
+
+
+def example() -> Trace:
+    """Attention by hand: two tokens, Q = K = I, V = [[2, 1], [1, 3]], one head, no mask."""
+    plain = {"norm": "none", "position": "none"}
+    document = {
+        "name": "Q = K = I, V = [[2, 1], [1, 3]]", "d": 2, "v": 2, "c": 2, "n_heads": 1, "n_layers": 1, "tying": True,
+        "layers": "attn", "position": "none", "final_norm": False, "causal": False, "attn": plain,
+    }  # fmt: skip
+    one = np.eye(2)
+    weights = {"embedding.token": one, "layers.0.attn.q": one, "layers.0.attn.k": one, "layers.0.attn.out": one}
+    store = MappingStore({**weights, "layers.0.attn.v": np.array([[2.0, 1.0], [1.0, 3.0]])})
+    return run(build(document), store, [0, 1], float64=True, values=True).trace
+
+
+def _valued(noted: Iterable[tuple[str, Array]]) -> Iterator[Values]:
+    """Arrays (1, …, T, n) as a matrix a head; x has none."""
+    for place, array in noted:
+        where, _, name = place.rpartition(".")
+        matrices = array[0].reshape(-1, *array.shape[-2:])
+        yield Values(where, name, tuple(matrix.astype(float).tolist() for matrix in matrices))
 
 
 def _arrays(whole: Result) -> dict[str, Array]:

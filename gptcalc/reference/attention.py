@@ -39,6 +39,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     of_keys, of_values = (x, x) if a.inputs == 1 else (x[:, :, 1], x[:, :, 2])
     x = x[:, :, 0] if a.inputs > 1 else x
     d = x.shape[-1] // 2 if a.with_embedding else x.shape[-1]
+    step.note("x", x)
     if a.experts is not None:
         return attention_experts(a, x, w, step)
     if a.cca is None:
@@ -207,6 +208,7 @@ def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
         q = q * step.temperature(a.scores.temperature)
     if a.scores.log_length is not None:
         q = q * step.log_growth(a.scores.log_length)
+    step.note("q", q.swapaxes(1, 2))
     return q * a.score_scale
 
 
@@ -246,7 +248,11 @@ def attend(
     batch, new, n_heads, _ = q.shape
     g, keys = k.shape[1:3]
     q = q.swapaxes(1, 2).reshape(batch, g, n_heads // g, new, a.d_head)  # (B, g, r, T, h)
+    step.note("k", k)
+    step.note("v", v)
     s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")  # (B, g, r, T, S)
+    step.note("scores", s / a.score_scale)
+    step.note("scaled", s)
     s = softcapped(s, a.scores.softcap)
     if a.position == "alibi":
         bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
@@ -256,12 +262,15 @@ def attend(
         s += mask
     if a.scores.sinks:
         sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1)
+    step.note("masked", s)
     p = softmax(s, sinks)
+    step.note("softmax", p)
     if step.attention is not None:
         step.attention.append(p.reshape(batch, n_heads, new, keys))
     if a.differential is not None:
         return difference(a, a.differential, p, v, w, step)
     o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
+    step.note("output", o)
     return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
 
 

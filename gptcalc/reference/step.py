@@ -71,6 +71,10 @@ class Step:
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}
 
+    def note(self, name: str, array: Array) -> None:
+        """Something that this sublayer computes, for whoever wants to see it."""
+        self.tally.noted(f"{self.place}{name}", array)
+
     def dot(self, a: Array, b: Array, kind: Kind = "weights") -> Array:
         return self.tally.dot(a, b, kind, self.memory.latest if kind == "weights" else f"{self.place}{kind}")
 

@@ -36,6 +36,7 @@ class Tally:
         self.flops: dict[Kind, int] = {"weights": 0, "scores": 0, "values": 0, "state": 0}
         self.chunks: set[int] = set()  # tokens of a chunk, where recurrent states were computed in chunks
         self.events: list[Event] | None = None  # filled, where asked for, with every product and every residual sum
+        self.values: list[tuple[str, Array]] | None = None  # filled, where asked for, with what attention computes
         self.products: list[tuple[str, Array]] | None = None  # filled, where asked for, with what every product is
 
     @property
@@ -58,6 +59,11 @@ class Tally:
             size = prod(product.shape) * product.dtype.itemsize
             self.events.append(Event(place or kind, "·", a.shape, b.shape, product.shape, flops, size))
         return product
+
+    def noted(self, place: str, array: Array) -> None:
+        """Keeps a copy of what was computed on the way, where that is asked for."""
+        if self.values is not None:
+            self.values.append((place, np.array(array)))
 
     def added(self, place: str, a: Array, b: Array) -> None:
         """Takes note of a residual sum."""

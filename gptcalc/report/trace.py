@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
 from gptcalc import units
 from gptcalc.report.table import Column, Table, View
 from gptcalc.trace import StepRow, Trace
@@ -10,19 +13,64 @@ STEPS = (
     Column("stage", "stage"), Column("step", "step"), Column("shapes", "shapes"), Column("flops", "FLOPs", "flops"),
     Column("bytes", "result", "bytes"), Column("layers", "×", "number"),
 )  # fmt: skip
+#: what is shown of a trace
+Show: TypeAlias = Literal["steps", "values", "heatmap"]
+MEANING = {
+    "x": "what the sublayer reads, a row a token",
+    "q": "queries, normed and turned as the model does",
+    "k": "keys",
+    "v": "values",
+    "scores": "q·k of every query and key",
+    "scaled": "times the scores' factor, 1/√d_head where none is said",
+    "masked": "what a token may not see is −∞",
+    "softmax": "attention weights: every row sums to 1",
+    "output": "values, mixed by the weights",
+}
 WEIGHTS = {
     "none": "shapes only",
-    "random": "a small copy, random weights",
+    "random": "random weights",
     "checkpoint": "the checkpoint's weights",
 }
 
 
-def view(found: Trace) -> View:
-    """Every product and residual sum; then what the run came to."""
+#: shades from 0 to 1
+SHADES = " ·░▒▓█"
+#: columns of a matrix that are shown
+WIDE = 12
+
+
+def view(found: Trace, show: Show = "steps") -> View:
+    """Every product and residual sum; then what the run came to. Or what attention computed, in numbers or shades."""
     rows = [(r.stage, r.step, shapes(r), r.flops, r.bytes, r.layers) for r in found.steps]
     which = f"token {units.grouped(found.context)}" if found.decoded else f"{units.grouped(found.context)} tokens"
-    steps = Table(STEPS, rows, title=f"{found.model}: forward pass of {which} ({WEIGHTS[found.weights]})")
+    weights = WEIGHTS[found.weights]
+    if found.sizes is not None:
+        weights = f"a small copy, {', '.join(f'{k} = {n}' for k, n in found.sizes.items())}, {weights}"
+    steps = Table(STEPS, rows, title=f"{found.model}: forward pass of {which} ({weights})")
+    if show == "values":
+        return View([f"{found.model}: what attention computes", *values(found), *summary(found)], steps)
+    if show == "heatmap":
+        return View([f"{found.model}: attention weights, a row a token", *heatmap(found), *summary(found)], steps)
     return View([steps, *summary(found)], steps)
+
+
+def values(found: Trace) -> Iterator[str]:
+    """Matrix by matrix, head by head."""
+    for one in found.values:
+        for head, matrix in enumerate(one.heads):
+            which = f", head {head}" if len(one.heads) > 1 else ""
+            rows = [" ".join(f"{x:8.4f}" for x in row[:WIDE]) + (" …" if len(row) > WIDE else "") for row in matrix]
+            yield "\n".join([f"{one.place}.{one.name}{which}: {MEANING[one.name]}", *rows])
+
+
+def heatmap(found: Trace) -> Iterator[str]:
+    """Attention weights as shades, the earliest token to the left."""
+    for one in found.values:
+        if one.name != "softmax":
+            continue
+        for head, matrix in enumerate(one.heads):
+            rows = ["".join(SHADES[round(x * (len(SHADES) - 1))] for x in row) for row in matrix]
+            yield "\n".join([f"{one.place}, head {head}", *(f"│{row}│" for row in rows)])
 
 
 def shapes(row: StepRow) -> str:
@@ -39,7 +87,9 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def summary(found: Trace) -> list[str]:
     """Lines below the table."""
-    lines = [
+    shown = sum(row.flops * row.layers for row in found.steps)
+    lines = [] if shown == found.flops else [f"FLOPs of the steps: {units.grouped(shown)}"]
+    lines += [
         f"FLOPs in all: {units.grouped(found.flops)} ({units.short_si(found.flops, 'FLOP')})",
         f"parameters asked for: {units.grouped(found.parameters)}",
         f"numbers held in the cache: {units.grouped(found.cache_elements)}",

@@ -44,6 +44,7 @@ def test_every_symbol_has_a_name_in_words() -> None:
         found |= forms(architecture(name))
     for name in names():
         found |= forms(load(name).architecture)
+    assert not {symbol for symbol, meaning in found if not meaning}
     unused = set(VALUES.values()) - {meaning.partition(", of the last")[0] for _, meaning in found}
     assert not unused, f"{sorted(unused)} are names of nothing"
 

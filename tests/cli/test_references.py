@@ -148,7 +148,7 @@ ANSWERS = {
     "validate": ("gpt2",), "time": ("gpt2", "--device", "h100-sxm"), "check": ("gpt2", "--expect", "total=1"),
 }  # fmt: skip
 #: what is only there where there is something to say
-OPTIONAL = {"show", "trace", "kv", "flops"}
+OPTIONAL = {"show", "trace", "kv", "flops", "diff"}
 
 
 @pytest.mark.parametrize("name", names())

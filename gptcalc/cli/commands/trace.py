@@ -16,6 +16,7 @@ from gptcalc.options import Option
 
 if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
+    from gptcalc.report.trace import Show
     from gptcalc.sources import Model as Loaded
     from gptcalc.sources.checkpoint import Checkpoint
 
@@ -27,10 +28,11 @@ RESULT = "gptcalc.trace:Trace"
 
 
 def command(
-    model: Model,
     how: Run,
+    model: Model = "",
     settings: Set = [],  # noqa: B006
     tokens: Annotated[str | None, Option("Token ids: run for real, on these.", "N,N…")] = None,
+    text: Annotated[str | None, Option("The bytes of a text as tokens, such as for byte-demo.", "TEXT")] = None,
     decoder_tokens: Annotated[
         str | None,
         Option("Of an encoder-decoder: what its decoder reads.", "N,N…"),
@@ -46,6 +48,9 @@ def command(
     ] = None,
     float64: Annotated[bool, Option("Compute in float64.")] = False,
     attention: Annotated[bool, Option("Save attention weights too.")] = False,
+    values: Annotated[bool, Option("What attention computes, step by step, head by head.")] = False,
+    heatmap: Annotated[bool, Option("Attention weights as shades.")] = False,
+    example: Annotated[bool, Option("Attention by hand: Q = K = I, V = [[2, 1], [1, 3]].")] = False,
     seed: Annotated[int, Option("Of the small copy's random weights.", read=integer("--seed"))] = 0,
 ) -> Answer:
     """The witness at work: shapes stage by stage; with --tokens real runs and logits.
@@ -56,11 +61,27 @@ def command(
     from gptcalc import trace
     from gptcalc.sources import load
 
+    if example:
+        by_hand = trace.example()
+        return Answer(by_hand, show("trace", by_hand, "values"))
+    if not model:
+        raise InputError("trace: no MODEL", "name one, or --example", "usage")
+    if text is not None:
+        if tokens is not None:
+            raise InputError("--text: the tokens are said by --tokens already", "one of them", "usage")
+        tokens = ",".join(map(str, text.encode("utf-8", "surrogateescape")))
+    seen: Show = "values" if values else "heatmap" if heatmap else "steps"
     loaded = load(model, settings)
     if decode < 0:
         raise InputError(f"--decode {decode}: expected a whole number from 0", kind="usage")
     if tokens is None and decoder_tokens is None:
-        for option, given in (("--generate", generate), ("--save", save), ("--attention", attention or None)):
+        for option, given in (
+            ("--generate", generate),
+            ("--save", save),
+            ("--attention", attention or None),
+            ("--values", values or None),
+            ("--heatmap", heatmap or None),
+        ):
             if given is not None:
                 raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
         warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
@@ -75,11 +96,14 @@ def command(
         made = trace.run(
             loaded.architecture, _weights(model, loaded), new,
             source=read, decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
-            progress=lambda token: step(f"token {token}"),
+            values=seen != "steps", progress=lambda token: step(f"token {token}"),
         )  # fmt: skip
+    if seen != "steps" and not made.trace.values:
+        problem = f"{loaded.architecture.name} has no attention of queries against keys of its heads"
+        raise InputError(f"--{seen}: {problem}", "latents and states are not drawn", "unsupported")
     if save is not None:
         _save(save, made.arrays)
-    return Answer(made.trace, show("trace", made.trace), loaded.notes)
+    return Answer(made.trace, show("trace", made.trace, seen), loaded.notes)
 
 
 def _sequences(a: Architecture, tokens: str | None, second: str | None) -> tuple[list[int] | None, list[int]]:
