@@ -96,6 +96,43 @@ def test_no_such_type_by_hand(name: str) -> None:
         checked(name)
 
 
+def test_a_log_with_the_multi_token_module() -> None:
+    """llama.cpp#23269: Qwen3.6-35B-A3B in Q8_0 with its module is 35.19 GiB; the module's router is bf16 there."""
+    rows = Weights(load("qwen3.6-35b-a3b").architecture, "q8_0", Layout(), modules=True).stage(0)
+    router_and_gate = (256 + 1) * 2048
+    size = sum(share.row.total for share in rows) - (4 - 2) * router_and_gate
+    assert round(size / 2**30, 2) == 35.19
+
+
+@pytest.mark.parametrize(("preset", "gb"), [("4b", 4.5), ("9b", 9.5), ("27b", 28.6), ("35b-a3b", 36.9),
+                                            ("122b-a10b", 129.9), ("397b-a17b", 421.5)])  # fmt: skip
+def test_a_catalogue_of_qwen35(preset: str, gb: float) -> None:
+    """Q8_0 files (Llama-macOS#63): convolutions, decays, norms and routers stay F32."""
+    assert round(total(load(f"qwen3.5-{preset}").architecture, "q8_0") / 1e9, 1) == gb
+
+
+@pytest.mark.parametrize(
+    ("preset", "dtype", "published"),
+    [
+        ("llama-3-8b", "gguf-bf16", True),
+        ("gpt-oss-20b", "gguf-bf16", True),  # its experts in mxfp4
+        ("deepseek-v3", "gguf-bf16", False),  # there are no blocks of fp8
+        ("kimi-k2.6", "gguf-bf16", False),
+    ],
+)
+def test_llamacpp_holds_what_its_converter_makes(preset: str, dtype: str, published: bool) -> None:
+    """convert_hf_to_gguf.py --outtype auto."""
+    found = memory(load(preset).architecture, engine="llama.cpp", context=16)
+    assert (found.dtype, found.published) == (dtype, published)
+    assert any("as published" in line for line in found.exact) == published
+
+
+def test_llamacpp_has_no_such_weights() -> None:
+    found = memory(load("llama-3-8b").architecture, engine="llama.cpp", dtype="awq", context=16)
+    assert not any(line.startswith("weights") for line in found.exact)
+    assert any("llama.cpp has no awq" in line for line in found.estimated)
+
+
 def test_every_table_has_the_vocabularys_rows() -> None:
     """Gemma 3n's per-layer table of 262,144 rows gets the 262,400 of the vocabulary (conversion/gemma.py)."""
     rows = [share.row for share in Weights(load("gemma-3n-e2b").architecture, "q8_0", Layout()).stage(0)]

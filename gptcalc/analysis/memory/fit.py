@@ -78,7 +78,7 @@ def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: 
         engine=how.engine,
         estimated=fuller.estimated(stage, asked.batch, asked.context),
         passes=run.passes(),
-        published=how.dtype is None,
+        published=run.is_published,
         condition=condition(run, every, asked, device),
     )
     return found, asked

@@ -15,7 +15,7 @@ from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, spli
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation, Profile, generation, named
-from gptcalc.analysis.memory.weights import Share, Weights, published
+from gptcalc.analysis.memory.weights import Share, Weights, is_published, published
 from gptcalc.analysis.params import COMPONENTS, not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
@@ -48,7 +48,7 @@ class Inference:
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
         self.generation = self._generation()
-        self.weights = self._weights(how.dtype or published(architecture), how.dtype is None)
+        self.weights = self._weights(how.dtype or published(architecture, how.engine), how.dtype is None)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
         self.profile = self._profile()
@@ -274,7 +274,7 @@ class Inference:
             estimated=self.estimated(number, batch, context),
             notes=self.notes(),
             passes=self.passes(),
-            published=self.how.dtype is None,
+            published=self.is_published,
             host=self.on_host(batch, context),
             pieces=self.pieces(number, batch, context),
             tensors=self.tensors(number),
@@ -364,16 +364,25 @@ class Inference:
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache = f"kv: {by}, in {self.how.kv_dtype}"
-        if self.is_mixed or self.is_padded or self.weights.assumed:
+        if self.is_mixed or self.is_padded or self.is_foreign or self.weights.assumed:
             return (cache,)
         if self.weights.files:
             return f"weights: every tensor as its file has it, {self.weights.types()}", cache
-        return f"weights: every tensor as {self.dtype} stores it{', as published' * (self.how.dtype is None)}", cache
+        return f"weights: every tensor as {self.dtype} stores it{', as published' * self.is_published}", cache
+
+    @property
+    def is_published(self) -> bool:
+        return is_published(self.architecture, self.how.dtype, self.how.engine)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the engine has no such format."""
+        return self.how.engine == "llama.cpp" and self.weights.format is not None and not self.weights.files
 
     @property
     def is_mixed(self) -> bool:
         """Whether the published files keep matrices wide that the format would pack."""
-        return self.how.dtype is None and self.architecture.storage.mixed and not self.weights.files
+        return self.is_published and self.architecture.storage.mixed and not self.weights.files
 
     @property
     def is_padded(self) -> bool:
@@ -387,6 +396,8 @@ class Inference:
         if self.is_padded:
             counted = "to tiles, as 0.11 loads them to 0.5 %" if self.weights.tiles else "on some cards, not counted"
             found.append(f"weights: kernels pad matrices in {self.dtype} {counted}")
+        if self.is_foreign:
+            found.append(f"weights: llama.cpp has no {self.dtype}; it holds gguf-bf16, q8_0, q4_k_m and others")
         if self.weights.assumed:
             found.append(f"weights: {self.weights.assumed}")
         return (*found, *self._estimated(number, batch, context))

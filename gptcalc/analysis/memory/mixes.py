@@ -35,6 +35,15 @@ SPELLINGS = {
     "mxfp4-moe": "mxfp4_moe",
 }  # fmt: skip
 
+#: what the converter leaves in its own type: experts in mxfp4, 16 bits (None: bf16). It widens whatever else is packed
+AS_THEY_ARE = frozenset({None, BF16.name, FP16.name, MXFP4.name})
+
+
+def converted(stored: str) -> str:
+    """The type of the file that the converter makes (--outtype auto), of the form in which a model is published."""
+    return "f16" if stored == FP16.name else "gguf-bf16"
+
+
 #: an importance matrix changes the mix: q4_0:imatrix
 IMATRIX = ":imatrix"
 #: mixes of the smallest types, which have rules of their own; they and some more are refused without such a matrix

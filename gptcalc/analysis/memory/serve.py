@@ -93,7 +93,7 @@ def served(
         request_bytes=found.request_bytes,
         beside=beside,
         passes=run.passes(),
-        published=how.dtype is None,
+        published=run.is_published,
         condition=condition,
         draft=None if draft is None else draft.name,
         estimated=run.estimated(stage, 1, context),

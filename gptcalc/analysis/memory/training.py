@@ -289,8 +289,9 @@ class Training:
         return FP32.name if wide else self.dtype
 
     def exact(self) -> tuple[str, ...]:
+        weights = f"weights: {'frozen, ' if self.adapted else ''}in {self.dtype}"
         return (
-            f"weights: {'frozen, ' if self.adapted else ''}in {self.dtype}",
+            *(() if self.weights.assumed else (weights,)),
             f"gradients: in {self.gradient_type()}, of what is trained",
             f"optimizer: {self.plan.optimizer.name}, stage {self.plan.zero} of ZeRO over {self.parallel.dp} ranks",
         )
@@ -300,6 +301,7 @@ class Training:
         again = "" if self.how.recompute == "none" else f", recomputation {self.how.recompute}"
         what = f"what the equations mark as saved, {self.how.attention} attention{again}{lora}"
         found = [
+            *(() if self.weights.assumed is None else (f"weights: {self.weights.assumed}",)),
             f"activations: {what}, {KERNELS[self.how.engine]}; work space and fragmentation come on top",
             f"overhead: {'as given' if self.how.overhead else 'none assumed (--overhead)'}",
         ]

@@ -73,9 +73,18 @@ def checked(dtype: str) -> str:
     return found.name
 
 
-def published(architecture: Architecture) -> str:
-    """The format in which a model is published."""
-    return architecture.storage.weights or BF16.name
+def published(architecture: Architecture, engine: str = "ideal") -> str:
+    """The format in which a model is published; of llama.cpp, what its converter makes of that."""
+    stored = architecture.storage.weights or BF16.name
+    converted = engine == "llama.cpp" and architecture.storage.files is None
+    return mixes.converted(stored) if converted else stored
+
+
+def is_published(architecture: Architecture, dtype: str | None, engine: str) -> bool:
+    """Whether weights in the format that is asked for (None: none) are those of the published files."""
+    storage = architecture.storage
+    as_it_is = engine != "llama.cpp" or storage.files is not None or storage.weights in mixes.AS_THEY_ARE
+    return dtype is None and as_it_is
 
 
 class Weights:
@@ -167,7 +176,8 @@ class Weights:
     def absorbed(self) -> dict[str, Tensor]:
         """The matrices of latent attention as its absorbed form multiplies them, which is how GGUF stores them."""
         lines = [line for stage in equations(self.architecture, "absorbed").main for line in stage.lines]
-        return {tensor.weight.key: tensor for line in lines for tensor in line.tensors() if tensor.kind == "matrix"}
+        tensors = (tensor for line in lines for tensor in line.tensors() if tensor.kind == "matrix")
+        return {t.weight.key: t for t in tensors if t.weight.use in ("latent keys", "latent values")}
 
     def stage(self, number: int) -> list[Share]:
         """What each device of a pipeline stage holds: its layers; the embedding first, the output last."""
