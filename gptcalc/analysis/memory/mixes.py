@@ -35,14 +35,8 @@ SPELLINGS = {
     "mxfp4-moe": "mxfp4_moe",
 }  # fmt: skip
 
-#: what the converter leaves in its own type: experts in mxfp4, 16 bits (None: bf16). It widens whatever else is packed
-AS_THEY_ARE = frozenset({None, BF16.name, FP16.name, MXFP4.name})
-
-
-def converted(stored: str) -> str:
-    """The type of the file that the converter makes (--outtype auto), of the form in which a model is published."""
-    return "f16" if stored == FP16.name else "gguf-bf16"
-
+#: what the converter leaves in its own type: experts in mxfp4, 16 bits. It widens whatever else is packed
+AS_THEY_ARE = frozenset({BF16.name, FP16.name, MXFP4.name})
 
 #: an importance matrix changes the mix: q4_0:imatrix
 IMATRIX = ":imatrix"
@@ -113,6 +107,13 @@ def named(word: str) -> Mix | None:
     if (asked or types) and MIXES[plain].block == 1:
         raise InputError(f"{printable(word)!r}: nothing is quantised", f"write {plain}", "usage")
     return Mix(plain, asked or plain in NEEDS_IMATRIX, tuple(_given(text) for text in types))
+
+
+def converted(stored: str) -> str:
+    """The types of the file that the converter makes (--outtype auto) of a model that is published in this form."""
+    if named(stored) is not None:
+        return stored
+    return "f16" if stored == FP16.name else "gguf-bf16"
 
 
 def _given(text: str) -> tuple[str, DType]:

@@ -82,9 +82,8 @@ def published(architecture: Architecture, engine: str = "ideal") -> str:
 
 def is_published(architecture: Architecture, dtype: str | None, engine: str) -> bool:
     """Whether weights in the format that is asked for (None: none) are those of the published files."""
-    storage = architecture.storage
-    as_it_is = engine != "llama.cpp" or storage.files is not None or storage.weights in mixes.AS_THEY_ARE
-    return dtype is None and as_it_is
+    stored = published(architecture)
+    return dtype is None and (stored in mixes.AS_THEY_ARE or published(architecture, engine) == stored)
 
 
 class Weights:
