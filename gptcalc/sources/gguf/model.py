@@ -26,6 +26,10 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
 
     InputError where its architecture is unknown or a size is missing or wrong.
     """
+    if facts.architecture == "t5":
+        from gptcalc.sources.gguf import t5
+
+        return {"name": name, **t5.document(facts), "storage": weights(facts)}
     style = style_of(facts)
     sections = Sections()
     layers = []

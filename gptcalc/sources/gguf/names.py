@@ -205,6 +205,36 @@ NAMES: Names = {
 }
 
 
+def _of_stack(side: str) -> dict[str, str]:
+    """T5's names of a stack's weights by ours."""
+    layer = f"{side}.{PREFIX}"
+    cross = {f"cross.{ours}": f"{layer}cross_attn_{name}" for ours, name in ATTENTION.items()}
+    return {
+        **{f"attn.{ours}": f"{layer}attn_{name}" for ours, name in ATTENTION.items()},
+        **(cross if side == "dec" else {}),
+        "attn.relative.buckets": f"{layer}attn_rel_b",
+        "relative.buckets": f"{side}.blk.0.attn_rel_b",
+        **{f"mlp.{part}": f"{layer}ffn_{part}" for part in ("norm", "gate", "up", "down")},
+        "final_norm": f"{side}.output_norm",
+    }
+
+
+def _either(known: Entry | None, other: str) -> Entry:
+    """Places of which a file has one."""
+    if known is None:
+        return other
+    return (*([known] if isinstance(known, (str, Held)) else known), other)
+
+
+ATTENTION = {"norm": "norm", "q": "q", "k": "k", "v": "v", "out": "o"}
+
+NAMES = {
+    **NAMES,
+    **{stem: _either(NAMES.get(stem), place) for stem, place in _of_stack("dec").items()},
+    **{f"encoder.{stem}": place for stem, place in _of_stack("enc").items()},
+}
+
+
 def tensor_name(key: str, fused: bool, layer: int) -> str:
     """What llama.cpp calls the weight of a key; what it has no name for by ours."""
     stem, _, kind = key.rpartition(".")

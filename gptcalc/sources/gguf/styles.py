@@ -143,6 +143,7 @@ STYLES: dict[str, Style] = {
     "starcoder": Style(function="gelu_tanh", tied=True),
     "starcoder2": GELU,
     "step35": SIGMOID,
+    "t5": Style(function="relu", positions=False),  # in a file of its own, t5.py
     "xverse": Style(),
 }  # fmt: skip
 
@@ -166,6 +167,5 @@ UNREAD: dict[str, str] = {
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "jais": "scores over a head's width are not read from GGUF files yet",
     "plamo2": "recurrent mixers of this kind are not supported yet",
-    "t5": "encoder-decoders are not read from GGUF files yet",
-    "t5encoder": "encoder-decoders are not read from GGUF files yet",
+    "t5encoder": "encoders of encoder-decoders alone are not read from GGUF files yet",
 }  # fmt: skip
