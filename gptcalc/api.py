@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from gptcalc.conventions import FitRun, FlopsRun, InferenceRun, PretrainRun, RoomRun, Run, TimeRun
+from gptcalc.answers import Outcome
+from gptcalc.conventions import (
+    CompareRun,
+    DiffRun,
+    ExplainRun,
+    FitRun,
+    FlopsRun,
+    InferenceRun,
+    PretrainRun,
+    RoomRun,
+    Run,
+    TimeRun,
+    TrainingRun,
+)
 from gptcalc.errors import InputError
 from gptcalc.options import documented, keywords
 
@@ -20,11 +34,18 @@ if TYPE_CHECKING:
     from gptcalc.analysis.pretraining import Pretraining
     from gptcalc.analysis.timed import Timed
     from gptcalc.architecture import Architecture
-    from gptcalc.sources import Model
+    from gptcalc.report.diff import Diff
+    from gptcalc.report.explain import Explanation
+    from gptcalc.report.figures import Facts
+    from gptcalc.sources import Model, Reference
+    from gptcalc.tracing import Trace
 
-    AnyModel: TypeAlias = str | Model | Architecture
+    AnyModel: TypeAlias = Reference | Model | Architecture
 
-__all__ = ["InputError", "fit", "flops", "kv", "load", "memory", "params", "sweep", "time", "train"]
+__all__ = [
+    "InputError", "compare", "diff", "explain", "fit", "flops", "kv", "load", "memory", "params", "presets", "sweep",
+    "time", "trace", "train", "training",
+]  # fmt: skip
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Run)
@@ -32,10 +53,11 @@ T = TypeVar("T")
 
 
 def load(
-    reference: str, overrides: Sequence[str] = (), *,
+    reference: Reference, overrides: Sequence[str] = (), *,
     strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
 ) -> Model:  # fmt: skip
-    """The model that a reference names, its variant by switches such as "gqa:4", with edits such as "n_kv_heads=4".
+    """The model that a reference names (a preset's name, a hub id, a path, or the keys of a preset or a config.json as
+    a mapping), its variant by switches such as "gqa:4", with edits such as "n_kv_heads=4".
 
     `.architecture` is what the analyses and the witness read, `.document` the preset's keys. `strict` refuses fields of
     a config.json that its class doesn't read, `ignore` lets such pass by name. Raises InputError.
@@ -164,15 +186,131 @@ def sweep(
     return Sweep(grid).rows()
 
 
+@_options(TrainingRun)
+def training(model: AnyModel, how: TrainingRun) -> Memory:
+    """What the fullest of the devices that train a model must hold in a step, and all of them in sum."""
+    from gptcalc.analysis.memory.training import trained
+
+    return trained(_architecture(model), how)
+
+
+@_options(ExplainRun)
+def explain(model: AnyModel, how: ExplainRun) -> Explanation:
+    """Every equation of the forward pass, with ranges, parameters and FLOPs."""
+    from gptcalc.equations import equations, workload
+    from gptcalc.report.explain import explanation
+
+    architecture = _architecture(model)
+    lines = equations(architecture, how.form, how.kept, how.chunks)
+    return explanation(architecture.name, lines, workload(architecture, how))
+
+
+def trace(model: AnyModel, *, context: int | None = None, source: int | None = None, decode: int = 0) -> Trace:
+    """The witness's forward pass without data: shapes stage by stage, the last `decode` tokens one by one."""
+    from gptcalc.tracing import shapes
+
+    architecture, how = _architecture(model), Run(context=context, source=source)
+    return shapes(architecture, how.length(architecture), decode, how.source_length(architecture))
+
+
+# --- several models ---------------------------------------------------------------------------------------------------
+
+
+class Rows(list[dict[str, Any]]):
+    """Rows with the same keys; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        from gptcalc.report import rows
+        from gptcalc.report.notebook import drawn
+
+        return drawn(rows.view(self, list(self[0]) if self else []))
+
+
+class ColumnsRun(CompareRun, frozen=True, kw_only=True):
+    """Many models, a row each, of so many columns: "model,total". None: those of the command."""
+
+    columns: str | None = None
+
+
+def _compare(how: Callable[P, ColumnsRun]) -> Callable[Concatenate[Iterable[AnyModel], P], Rows]:
+    def compare(models: Iterable[AnyModel], /, *args: P.args, **options: P.kwargs) -> Rows:
+        """A row a model: a list of dictionaries, whose keys are the columns."""
+        from gptcalc.report import figures
+
+        run = how(*args, **options)
+        keys = figures.chosen(run.columns, figures.DEFAULT)
+        return Rows(figures.row(facts, keys) for facts in (_facts(model, run) for model in models))
+
+    return documented(compare, how)
+
+
+compare = _compare(ColumnsRun)
+
+
+def _diff(how: Callable[P, DiffRun]) -> Callable[Concatenate[AnyModel, AnyModel, P], Diff]:
+    def diff(a: AnyModel, b: AnyModel, /, *args: P.args, **options: P.kwargs) -> Diff:
+        """Two models line by line: fields, figures, equations; without a context, at that of the shorter."""
+        from gptcalc.report.diff import diff
+
+        run = how(*args, **options)
+        shorter = min(_architecture(model).c for model in (a, b))
+        run = run.to(DiffRun, context=run.context or shorter)
+        return diff(_facts(a, run), _facts(b, run))
+
+    return documented(diff, how)
+
+
+diff = _diff(DiffRun)
+
+
+def presets(
+    pattern: str | None = None,
+    *,
+    family: str | None = None,
+    feature: Sequence[str] = (),
+    size: str | None = None,
+    year: str | None = None,
+) -> list[str]:
+    """Names of presets: by a part of the name, family, features, parameters ("7B..9B") and year ("2023..2025")."""
+    if family is None and not feature and size is None and year is None and pattern is None:
+        from gptcalc.sources.preset import names
+
+        return names()
+    from gptcalc.report.selection import Selection
+
+    found = Selection(pattern, family, tuple(feature), size, year).presets(CompareRun())
+    return [facts.architecture.name for facts in found]
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def _facts(model: AnyModel, how: DiffRun) -> Facts:
+    from gptcalc.report.figures import Facts
+    from gptcalc.sources import Model
+
+    loaded = load(model) if isinstance(model, (str, os.PathLike, Mapping)) else model
+    return Facts(_architecture(loaded), loaded.written if isinstance(loaded, Model) else {}, how)
+
+
 def _architecture(model: AnyModel, weighed: bool = False) -> Architecture:
     """A model's architecture; `weighed`: with what its tensors take in the files at hand, where there are any."""
     from gptcalc.architecture import Architecture
 
     if isinstance(model, Architecture):
         return model
-    found = load(model) if isinstance(model, str) else model
+    found = load(model) if isinstance(model, (str, os.PathLike, Mapping)) else model
     if not weighed or found.tensors is None:
         return found.architecture
     from gptcalc.analysis import stored
 
     return stored.weighed(found).architecture
+
+
+def _html(found: Outcome) -> str:
+    from gptcalc.report.notebook import html
+
+    return html(found)
+
+
+Outcome.html = staticmethod(_html)

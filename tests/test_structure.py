@@ -15,12 +15,12 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: from the ground up; rooms on one floor do not see each other
 FLOORS = [
     {"errors"},
-    {"units", "dtypes"},
+    {"units", "dtypes", "answers"},
     {"architecture", "options"},
     {"document", "conventions"},
     {"sources", "equations", "reference"},
     {"analysis"},
-    {"validate", "trace"},
+    {"validate", "tracing"},
     {"report"},
     {"api", "cli"},
     {"__main__"},
@@ -58,7 +58,7 @@ def test_no_room_looks_up_or_sideways(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in MODULES if room(p) in ("equations", "analysis")], ids=lambda p: p.name)
 def test_the_analyses_never_see_the_witness(path: Path) -> None:
-    assert not imported(path) & {"reference", "validate", "trace"}
+    assert not imported(path) & {"reference", "validate", "tracing"}
 
 
 def test_every_room_stands_on_a_floor() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gptcalc.analysis.operators import made_again
 from gptcalc.analysis.params import COMPONENTS, ledger
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, Recompute
 from gptcalc.equations import Equations, Layer, Line, Stage, Within, Workload, equations, workload
 from gptcalc.options import keywords
 
 
-class Flops(Struct, frozen=True, omit_defaults=True):
+class Flops(Outcome, frozen=True, omit_defaults=True):
     """The keys of `gptcalc flops --json`."""
 
     model: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.equations import Equations, Layer, Line, Stage, Tensor, equations
 from gptcalc.equations import polynomial as poly
@@ -36,7 +37,7 @@ class Group(Struct, frozen=True):
     tensors: tuple[TensorRow, ...]
 
 
-class Params(Struct, frozen=True):
+class Params(Outcome, frozen=True):
     """The keys of `gptcalc params --json`."""
 
     model: str

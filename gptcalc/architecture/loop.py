@@ -19,10 +19,10 @@ class Loop(Strict, frozen=True, kw_only=True):
     """So many layers from layer `first` on, counted from 0, run `passes` times one behind the other; each pass keeps
     keys, values and states of its own (Universal Transformers, arXiv:1807.03819)."""
 
-    first: Count
-    layers: Depth
-    passes: Passes
-    entry: Entry = "on"
+    first: Count  # the first layer that runs several times, counted from 0
+    layers: Depth  # how many do
+    passes: Passes  # how often
+    entry: Entry = "on"  # a pass begins with what the last one left, or with what the first one began with
 
 
 class Speeds(Strict, frozen=True, kw_only=True):
@@ -33,9 +33,9 @@ class Speeds(Strict, frozen=True, kw_only=True):
     norm: of what leaves a stack. Each pass keeps keys and values of its own.
     """
 
-    fast: Depth
-    cycles: Cycles
-    fast_cycles: Cycles
+    fast: Depth  # layers of the fast stack, the first ones
+    cycles: Cycles  # how often both run
+    fast_cycles: Cycles  # how often the fast stack runs in a cycle
     norm: BareNorm
 
 
@@ -63,5 +63,5 @@ class Messages(Strict, frozen=True, kw_only=True):
     The sums are normed as attention residuals norm theirs.
     """
 
-    rank: Narrow
+    rank: Narrow  # channels of the bottleneck
     norm: BareNorm

@@ -43,7 +43,7 @@ class Modules(Strict, frozen=True, kw_only=True):
 class Files(Struct, frozen=True, eq=False):
     """What each tensor takes in the files at hand: its type there, and bytes, scales and zero points among them."""
 
-    tensors: dict[str, tuple[str, int]]
+    tensors: dict[str, tuple[str, int]]  # by our name of a weight
 
 
 class Storage(Strict, frozen=True, kw_only=True):

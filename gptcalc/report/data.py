@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Rational
 from typing import Any
 
 import msgspec
 
+from gptcalc.answers import plain
 from gptcalc.errors import InputError, did_you_mean, printable
-
-
-def plain(value: Any) -> Any:
-    """A fraction (of elements a token, where several tokens share an entry) as a decimal number."""
-    if isinstance(value, Rational):
-        return float(value)
-    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def builtins(data: Any) -> Any:

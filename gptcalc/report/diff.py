@@ -9,10 +9,10 @@ from msgspec import Struct, to_builtins
 
 from gptcalc import units
 from gptcalc.analysis.customs import CUSTOMS, customs
+from gptcalc.answers import Outcome, plain
 from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
 from gptcalc.document.fields import declared
 from gptcalc.equations import equations
-from gptcalc.report.data import plain
 from gptcalc.report.figures import FIGURES, Facts
 from gptcalc.report.table import SHORT, Column, Table, View, text
 
@@ -46,7 +46,7 @@ class Custom(Struct, frozen=True):
     b: int
 
 
-class Diff(Struct, frozen=True, omit_defaults=True):
+class Diff(Outcome, frozen=True, omit_defaults=True):
     """The keys of `gptcalc diff --json`."""
 
     a: str

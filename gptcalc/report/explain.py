@@ -11,6 +11,7 @@ from math import prod
 from msgspec import Struct
 
 from gptcalc.analysis.params import Entry, ledger
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Block
 from gptcalc.equations import Equations, Line, Stage, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING
@@ -54,7 +55,7 @@ class StageRow(Struct, frozen=True):
     passes: int = 1  # of a loop
 
 
-class Explanation(Struct, frozen=True):
+class Explanation(Outcome, frozen=True):
     """The keys of `gptcalc explain --json`."""
 
     model: str

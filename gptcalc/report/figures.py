@@ -169,6 +169,10 @@ FIGURES: dict[str, Figure] = {
 }
 
 
+#: what compare shows
+DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
+
+
 def chosen(columns: str | None, default: Iterable[str]) -> list[str]:
     """The keys in a comma-separated list of columns."""
     keys = list(default) if columns is None else [word.strip() for word in columns.split(",") if word.strip()]

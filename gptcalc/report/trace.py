@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from gptcalc import units
 from gptcalc.report.table import Column, Table, View
-from gptcalc.trace import StepRow, Trace
+from gptcalc.tracing import StepRow, Trace
 
 STEPS = (
     Column("stage", "stage"), Column("step", "step"), Column("shapes", "shapes"), Column("flops", "FLOPs", "flops"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from gptcalc.sources.hub import Repository
     from gptcalc.sources.huggingface.tensors import TensorNames
+
+#: what names a model: a text, a path, or its document
+Reference: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
 
 YAML_SUFFIXES = (".yaml", ".yml")
 CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf", ".bin", ".bin.index.json")
@@ -75,7 +78,7 @@ SWITCHES: ContextVar[tuple[str, ...]] = ContextVar("switches", default=())
 
 
 def load(
-    reference: str, overrides: Sequence[str] = (), *,
+    reference: Reference, overrides: Sequence[str] = (), *,
     strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
 ) -> Model:  # fmt: skip
     """The model that a reference names: its variant by switches such as "gqa:4" (gptcalc.document.variant), with
@@ -85,7 +88,8 @@ def load(
     `ignore` names fields that are to be ignored whatever they might change.
 
     A bare name is always a preset; with a `/` or a file's suffix it is an existing path, else a hub id that a preset
-    lists; `-` is standard input. Raises InputError naming the file, the key and the mend.
+    lists; `-` is standard input. A Path is a path, whatever it looks like; a mapping is the keys of a preset or of a
+    config.json. Raises InputError naming the file, the key and the mend.
     """
     with tolerating(strict, ignore):
         source = find(reference)
@@ -158,8 +162,12 @@ def _build(document: dict[str, Any], origin: str) -> Architecture:
         raise error.within(printable(origin, 200)) from None
 
 
-def find(reference: str) -> Source:
+def find(reference: Reference) -> Source:
     """The document that a reference names."""
+    if isinstance(reference, Mapping):
+        return _from_document(dict(reference), "model")
+    if not isinstance(reference, str):
+        return _from_path(os.fspath(reference))
     if reference == "-":
         return _standard_input()
     if is_path(reference):
@@ -353,6 +361,10 @@ def _from_text(content: str, origin: str) -> Source:
         document = text.mapping(text.parse_yaml(content) if yaml else text.parse_json(content))
     except InputError as error:
         raise error.within(printable(origin, 200)) from None
+    return _from_document(document, origin, yaml)
+
+
+def _from_document(document: dict[str, Any], origin: str, yaml: bool = False) -> Source:
     if "model_type" not in document and ("d" in document or yaml):
         document.setdefault("name", _name(origin))
         return Source(document, origin)

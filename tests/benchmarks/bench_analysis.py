@@ -17,7 +17,7 @@ from gptcalc.analysis.params import params
 from gptcalc.equations.model import remembered
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
-from gptcalc.trace import shapes
+from gptcalc.tracing import shapes
 from gptcalc.validate import validate
 
 MODELS = ["gpt2", "llama-3.1-405b", "gpt-oss-20b", "deepseek-v3"]

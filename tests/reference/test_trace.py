@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gptcalc import cli, trace
+from gptcalc import cli, tracing
 from gptcalc.analysis.flops import flops
 from gptcalc.sources import load
 from tests.golden_models import FOLDER
@@ -69,10 +69,10 @@ def test_a_preset_runs_as_a_seeded_small_copy(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("name", ["gpt2", "mixtral-8x7b", "deepseek-v3"])
 def test_shapes_of_the_whole_model_add_up(name: str) -> None:
     model = load(name).architecture
-    prefill = trace.shapes(model, 64)
+    prefill = tracing.shapes(model, 64)
     assert prefill.flops == flops(model, context=64, pairs="full").total
     assert sum(step.flops * step.layers for step in prefill.steps) == prefill.flops
-    decoded = trace.shapes(model, 64, decode=1)
+    decoded = tracing.shapes(model, 64, decode=1)
     assert sum(s.flops * s.layers for s in decoded.steps) == flops(model, context=64, phase="decode").total
 
 

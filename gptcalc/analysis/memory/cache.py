@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, check_runs, form_of, held
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture, CompressedAttention, rotated, sublayers
 from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
@@ -32,7 +33,7 @@ class CacheGroup(Struct, frozen=True):
     state_elements: int = 0  # of one sequence, whatever its length
 
 
-class KVCache(Struct, frozen=True, omit_defaults=True):
+class KVCache(Outcome, frozen=True, omit_defaults=True):
     """The keys of `gptcalc kv --json`."""
 
     model: str

@@ -7,7 +7,7 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import field
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.inference import Inference, which
@@ -16,6 +16,7 @@ from gptcalc.analysis.memory.offload import blocks
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import largest, most
 from gptcalc.analysis.memory.vllm import settled
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share, possible
 from gptcalc.dtypes import FORMATS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from gptcalc.analysis.memory.training import Training
 
 
-class Fit(Struct, frozen=True, kw_only=True):
+class Fit(Outcome, frozen=True, kw_only=True):
     """The keys of `gptcalc fit --json`. `budget` is what may be used of each device."""
 
     model: str
@@ -51,7 +52,7 @@ class Fit(Struct, frozen=True, kw_only=True):
     capacity: int  # of one device
     utilization: float
     per_device: Device  # the fullest
-    would_fit: dict[str, Any] = {}  # where it doesn't: single changes that would do
+    would_fit: dict[str, Any] = field(default_factory=dict)  # where it doesn't: single changes that would do
     exact: tuple[str, ...]
     estimated: tuple[str, ...] = ()
     notes: tuple[str, ...]

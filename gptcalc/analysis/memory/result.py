@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from gptcalc.answers import Outcome
 
 
 class Device(Struct, frozen=True, kw_only=True):
@@ -65,7 +67,7 @@ class Tensors(Struct, frozen=True):
         return self.count * self.bytes
 
 
-class Memory(Struct, frozen=True, kw_only=True):
+class Memory(Outcome, frozen=True, kw_only=True):
     """The keys of `gptcalc memory --json`. `per_device` is the fullest device; `total` the sum over all devices."""
 
     model: str
@@ -87,5 +89,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     passes: str | None = None  # how a prompt is run; inference only
     published: bool = False  # whether the weights are as the model is published
     host: int = 0  # bytes kept in the host's memory, by offload
-    pieces: dict[str, int] = {}  # finer parts of the fullest device: kv.window, activations.logits, …
+    pieces: dict[str, int] = field(
+        default_factory=dict
+    )  # finer parts of the fullest device: kv.window, activations.logits, …
     tensors: tuple[Tensors, ...] = ()  # the weights of the fullest device

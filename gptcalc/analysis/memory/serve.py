@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.engines import blocks
@@ -15,13 +14,14 @@ from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import Room, largest, room
 from gptcalc.analysis.memory.vllm import settled
 from gptcalc.analysis.params import NAMES, borrowed
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, possible
 from gptcalc.equations import equations
 from gptcalc.errors import InputError
 
 
-class Served(Struct, frozen=True, kw_only=True):
+class Served(Outcome, frozen=True, kw_only=True):
     """The keys of `gptcalc serve --json`; bytes are one device's, the fullest."""
 
     model: str

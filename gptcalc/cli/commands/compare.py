@@ -12,7 +12,6 @@ from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, NoPosition
 from gptcalc.options import Option
 
-DEFAULT = ("model", "total", "active", "n_layers", "d", "attention", "context", "kv_bytes", "decode_flops")
 #: with a budget
 FITTING = (
     "model", "total", "context", "weights_bytes", "kv_bytes", "needed_bytes", "fits", "headroom_bytes", "max_context",
@@ -39,7 +38,7 @@ def command(
     if not models and not every:
         raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
     usable = room(budget, device, utilization, devices)
-    keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
+    keys = figures.chosen(columns, figures.DEFAULT if usable is None else FITTING)
     rows, warnings = [], []
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 RESULT = "gptcalc.report.keys:Key"
 
+#: whose rows have the columns that --columns names
+ROWS = ("compare", "presets")
+
 
 def command(
     name: Annotated[
@@ -60,5 +63,9 @@ def _of_command(name: str) -> list[Key]:
     from gptcalc.report.keys import of_answer, of_rows
 
     struct = result(name)
+    if struct is None and name not in ROWS:
+        raise InputError(
+            f"keys: rows of {name} have the keys that are asked for", f"see gptcalc {name} --help", "unknown"
+        )
     told = of_rows() if struct is None else of_answer(struct)
     return list({key.key: key for key in reversed(list(told))}.values())[::-1]  # once each, of several structs

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from gptcalc import units
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.budget import DeviceName, Devices, Usable, Utilization, room
+from gptcalc.cli.budget import DeviceName, Devices, Utilization, room
 from gptcalc.cli.options import Columns, Sort
 from gptcalc.conventions import CompareRun
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
-
-if TYPE_CHECKING:
-    from gptcalc.report.figures import Facts
 
 DEFAULT = ("model", "released", "total", "active", "n_layers", "d", "c", "features")
 #: with --fits
@@ -57,12 +52,11 @@ def command(
     if check is not None:
         return _checked(check)
     from gptcalc.report import figures
+    from gptcalc.report.selection import Selection
 
     usable = room(fits, device, utilization, devices)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
-    found = [facts for facts in _presets(pattern, how, usable) if _matches(facts, family, feature, size, year)]
-    if not found and (family is not None or feature):
-        _refuse_unknown(family, feature)
+    found = Selection(pattern, family, tuple(feature), size, year).presets(how, usable)
     if usable is not None:
         found = [
             facts
@@ -80,61 +74,6 @@ def _schema() -> Answer:
 
     made = schema()
     return Answer(made, show("document", made), text=json(made))
-
-
-def _presets(pattern: str | None, how: CompareRun, usable: Usable | None = None) -> Iterator[Facts]:
-    from fnmatch import fnmatchcase
-
-    from gptcalc.report.figures import Facts
-    from gptcalc.sources import load
-    from gptcalc.sources.preset import names
-
-    wanted = (pattern or "").lower()
-    glob = any(sign in wanted for sign in "*?[")
-    for name in names():
-        if fnmatchcase(name, wanted) if glob else wanted in name:
-            model = load(name)
-            yield Facts(model.architecture, model.written, how, *(usable or ()))
-
-
-def _matches(facts: Facts, family: str | None, feature: Iterable[str], size: str | None, year: str | None) -> bool:
-    from gptcalc.report import features
-
-    if family is not None and family.lower() != str(facts.document.get("family", "")).lower():
-        return False
-    if year is not None and not _released(str(facts.document.get("released", "")), year):
-        return False
-    if feature and not set(feature) <= set(features.of(facts.architecture)):
-        return False
-    if size is not None:
-        low, high = units.span(size)
-        return low <= facts.params.total and (high is None or facts.params.total <= high)
-    return True
-
-
-def _refuse_unknown(family: str | None, feature: Iterable[str]) -> None:
-    """Nothing was found: perhaps because no preset at all has such a family or feature."""
-    from gptcalc.report import features
-
-    every = list(_presets(None, CompareRun()))
-    families = {str(facts.document.get("family", "")).lower() for facts in every}
-    words = {word for facts in every for word in features.of(facts.architecture)}
-    for option, given, known in (
-        ("--family", [family.lower()] if family is not None else [], families),
-        ("--feature", feature, words),
-    ):
-        for word in given:
-            if word not in known:
-                hint = did_you_mean(word, known) or "one of " + ", ".join(sorted(known - {""}))
-                raise InputError(f"{option} {printable(word)!r}: no preset has it", hint, "usage")
-
-
-def _released(when: str, year: str) -> bool:
-    first, dots, last = year.partition("..")
-    if not all(end.isdecimal() or not end for end in (first, last)) or not year.strip("."):
-        raise InputError(f"--year {printable(year)!r} is not a year", "write 2024 or 2023..2025", "usage")
-    then = when[:4]
-    return then.isdecimal() and (first or "0") <= then <= ((last or "9999") if dots else first)
 
 
 def _checked(folder: str) -> Answer:

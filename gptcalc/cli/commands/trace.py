@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: a token's number; one outside the vocabulary is refused by name
 TOKEN = re.compile(r"-?[0-9]{1,12}")
 
-RESULT = "gptcalc.trace:Trace"
+RESULT = "gptcalc.tracing:Trace"
 
 
 def command(
@@ -58,11 +58,11 @@ def command(
     A folder with config.json and model.safetensors runs its true weights; anything else a small copy of the
     architecture with random weights.
     """
-    from gptcalc import trace
+    from gptcalc import tracing
     from gptcalc.sources import load
 
     if example:
-        by_hand = trace.example()
+        by_hand = tracing.example()
         return Answer(by_hand, show("trace", by_hand, "values"))
     if not model:
         raise InputError("trace: no MODEL", "name one, or --example", "usage")
@@ -86,14 +86,14 @@ def command(
                 raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
         warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
         length, source = how.length(loaded.architecture), how.source_length(loaded.architecture)
-        found = trace.shapes(loaded.architecture, length, decode, source)
+        found = tracing.shapes(loaded.architecture, length, decode, source)
         return Answer(found, show("trace", found), warnings)
     for name in ("context", "source"):
         if getattr(how, name) is not None:
             raise InputError(f"--{name} goes without --tokens: the tokens are the {name}", kind="usage")
     read, new = _sequences(loaded.architecture, tokens, decoder_tokens)
     with bar(generate or 0) as step:
-        made = trace.run(
+        made = tracing.run(
             loaded.architecture, _weights(model, loaded), new,
             source=read, decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
             values=seen != "steps", progress=lambda token: step(f"token {token}"),

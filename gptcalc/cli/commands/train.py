@@ -12,6 +12,8 @@ from gptcalc.conventions import CorpusRun, PretrainRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
+RESULT = "gptcalc.analysis.pretraining:Pretraining"
+
 
 def corpus(value: Any) -> int:
     """A number of tokens: 2T, 300B."""

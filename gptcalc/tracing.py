@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from msgspec import Struct, structs
 
+from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError
@@ -51,7 +52,7 @@ class Values(Struct, frozen=True):
     heads: tuple[Any, ...]
 
 
-class Trace(Struct, frozen=True, omit_defaults=True):
+class Trace(Outcome, frozen=True, omit_defaults=True):
     """The keys of `gptcalc trace --json`."""
 
     model: str
