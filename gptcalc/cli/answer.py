@@ -16,6 +16,7 @@ from gptcalc.errors import InputError, printable
 from gptcalc.options import Option, check
 
 if TYPE_CHECKING:
+    from gptcalc.report.plot import Bars
     from gptcalc.report.table import View
 
 Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg"]
@@ -63,6 +64,11 @@ def show(report: str, *arguments: Any) -> Callable[[], View]:
         return made
 
     return view
+
+
+def plotted(data: Any, bars: Bars, warnings: tuple[str, ...]) -> Answer:
+    """An answer that is drawn in place of its tables."""
+    return Answer(data, show("plot", bars), warnings, drawn={"svg": document("plot", bars)})
 
 
 def document(report: str, *arguments: Any) -> Callable[[], str]:

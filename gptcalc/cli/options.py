@@ -97,6 +97,7 @@ With: TypeAlias = Annotated[
         "SWITCH", name="--with",
     ),
 ]  # fmt: skip
+Plot: TypeAlias = Annotated[bool, Option("Draw it as bars; as an image with -o FILE.svg.")]
 Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
 Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")

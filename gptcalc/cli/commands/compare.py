@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from gptcalc.architecture import Architecture
-from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.answer import Answer, plotted, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, room
-from gptcalc.cli.options import Columns, Models, Set, Sort, context_warnings
+from gptcalc.cli.options import Columns, Models, Plot, Set, Sort, context_warnings
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, NoPosition
 from gptcalc.options import Option
@@ -29,6 +29,7 @@ def command(
     device: DeviceName = None,
     devices: Devices = None,
     utilization: Utilization = None,
+    plot: Plot = False,
 ) -> Answer:
     """One row a model; with a budget, whether it fits."""
     from gptcalc.report import figures
@@ -40,11 +41,19 @@ def command(
     usable = room(budget, device, utilization, devices)
     keys = figures.chosen(columns, figures.DEFAULT if usable is None else FITTING)
     rows, warnings = [], []
+    parameters: dict[str, dict[str, int]] = {}
     for reference in [*models, *(names() if every else ())]:
         loaded = load(reference, settings)
         warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
-        rows.append(figures.row(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())), keys))
+        facts = figures.Facts(loaded.architecture, loaded.written, how, *(usable or ()))
+        rows.append(figures.row(facts, keys))
+        if plot:
+            parameters[loaded.architecture.name] = facts.params.components
     rows = figures.ordered(rows, sort)
+    if plot:
+        from gptcalc.report.plot import Bars
+
+        return plotted(rows, Bars("parameters by component", "count", parameters), tuple(warnings))
     return Answer(rows, show("rows", rows, keys), tuple(warnings))
 
 

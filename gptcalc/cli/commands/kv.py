@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import Model, Set, Why, context_warnings
+from gptcalc.cli.answer import Answer, plotted, show
+from gptcalc.cli.options import Model, Plot, Set, Why, context_warnings
 from gptcalc.conventions import RoomRun
 
 RESULT = "gptcalc.analysis.memory.cache:KVCache"
@@ -14,6 +14,7 @@ def command(
     how: RoomRun,
     settings: Set = [],  # noqa: B006
     why: Why = None,
+    plot: Plot = False,
 ) -> Answer:
     """KV-cache (and recurrent-state) memory."""
     from gptcalc.analysis.memory.cache import cached
@@ -27,4 +28,15 @@ def command(
 
         ledger = confirmed(why_kv(loaded.architecture, found, why), loaded.written)
         return Answer(ledger, show("why", ledger), warnings)
+    if plot:
+        from gptcalc.report.plot import Bars
+
+        length = found.context
+        rows: dict[str, dict[str, int]] = {}
+        for n in dict.fromkeys(max(1, length * eighth // 8) for eighth in range(1, 9)):
+            at = cached(loaded.architecture, how.to(RoomRun, context=n))
+            row = rows.setdefault(f"{n:,}", {})
+            for group in at.groups:  # a kind of layer may keep keys and a state
+                row[group.name] = row.get(group.name, 0) + group.bytes
+        return plotted(found, Bars(f"{found.model}: cache by context", "bytes", rows), warnings)
     return Answer(found, show("kv", found), warnings)

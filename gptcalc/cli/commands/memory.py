@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from gptcalc.cli.answer import Answer, show
+from typing import TYPE_CHECKING
+
+from gptcalc.cli.answer import Answer, plotted, show
 from gptcalc.cli.budget import DeviceName, Devices, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
+from gptcalc.cli.options import Model, Plot, Set, context_warnings, loaded_to_run
 from gptcalc.conventions import InferenceRun, TrainingRun
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.memory.result import Memory
 
 RESULT = "gptcalc.analysis.memory.result:Memory"
 
@@ -16,6 +21,7 @@ def command(
     device: DeviceName = None,
     devices: Devices = None,
     settings: Set = [],  # noqa: B006
+    plot: Plot = False,
 ) -> Answer:
     """What a device must hold, in inference or in --training."""
     from gptcalc.analysis.memory.sharding import over
@@ -28,7 +34,7 @@ def command(
         from gptcalc.analysis.memory.training import trained
 
         step = trained(loaded.architecture, over(loaded.architecture, number, how))
-        return Answer(step, show("memory", step), warnings)
+        return _drawn(step, warnings) if plot else Answer(step, show("memory", step), warnings)
     from gptcalc.analysis.memory.inference import held_by
 
     served = over(loaded.architecture, number, how)
@@ -37,4 +43,14 @@ def command(
 
         served = settled(served, room.bytes, room.title)
     found = held_by(loaded.architecture, served)
-    return Answer(found, show("memory", found), warnings)
+    return _drawn(found, warnings) if plot else Answer(found, show("memory", found), warnings)
+
+
+def _drawn(found: Memory, warnings: tuple[str, ...]) -> Answer:
+    """What the fullest device holds."""
+    from gptcalc.analysis.memory.result import PARTS
+    from gptcalc.report.memory import NAMES, title
+    from gptcalc.report.plot import Bars
+
+    held = {NAMES.get(part, part): getattr(found.per_device, part) for part in PARTS}
+    return plotted(found, Bars(title(found), "bytes", {found.model: held}), warnings)

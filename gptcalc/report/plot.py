@@ -1,0 +1,88 @@
+"""Stacked bars: in a terminal by shades, or as SVG. What they show are numbers of the answers, summed nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Literal
+
+from msgspec import Struct
+
+from gptcalc.report.table import SHORT, Table, View
+
+CELLS = 60
+SHADES = "█▓▒░▚▞▤▥"
+#: Okabe and Ito's colours, which most people tell apart
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
+
+
+class Bars(Struct, frozen=True):
+    """Rows by name, each the sum of its parts."""
+
+    title: str
+    kind: Literal["count", "bytes"]
+    rows: Mapping[str, Mapping[str, int]]
+
+    @property
+    def parts(self) -> list[str]:
+        """Every part that some row has."""
+        return list(dict.fromkeys(part for row in self.rows.values() for part, n in row.items() if n))
+
+    @property
+    def largest(self) -> int:
+        return max((sum(row.values()) for row in self.rows.values()), default=0)
+
+    def ends(self, row: Mapping[str, int], length: int) -> Iterator[tuple[int, str, int, int]]:
+        """Each part of a row: its place among all parts, its name, where it begins and ends, the largest row being
+        `length` long. Rounded where parts meet, so that a row is as long as its sum."""
+        before = 0
+        for place, part in enumerate(self.parts):
+            n = row.get(part, 0)
+            start, end = (round(x * length / self.largest) for x in (before, before + n))
+            before += n
+            if n:
+                yield place, part, start, end
+
+
+def view(bars: Bars) -> View:
+    """A line a row, and which shade is which part."""
+    wide = max(map(len, bars.rows), default=0)
+    lines = []
+    for name, row in bars.rows.items():
+        drawn = "".join(SHADES[p % len(SHADES)] * (end - start) for p, _, start, end in bars.ends(row, CELLS))
+        lines.append(f"{name:>{wide}} {drawn} {SHORT[bars.kind](sum(row.values()))}")
+    key = "  ".join(f"{SHADES[place % len(SHADES)]} {part}" for place, part in enumerate(bars.parts))
+    return View([bars.title, "\n".join(lines), key], Table((), ()))
+
+
+HEIGHT, GAP, LEFT, WIDTH = 22, 8, 170, 620
+
+
+def document(bars: Bars) -> str:
+    """An SVG image; each bar says its number where it is pointed at."""
+    step = HEIGHT + GAP
+    shapes = []
+    for number, (name, row) in enumerate(bars.rows.items()):
+        y = 40 + number * step
+        shapes.append(f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
+        for place, part, start, end in bars.ends(row, WIDTH):
+            says = escape(f"{name}, {part}: {row[part]:,} = {SHORT[bars.kind](row[part])}")
+            shapes.append(
+                f'<rect x="{LEFT + start}" y="{y}" width="{end - start}" height="{HEIGHT}" '
+                f'fill="{COLOURS[place % len(COLOURS)]}"><title>{says}</title></rect>'
+            )
+        x = LEFT + round(sum(row.values()) * WIDTH / bars.largest) + 6 if bars.largest else LEFT
+        shapes.append(f'<text x="{x}" y="{y + 16}">{escape(SHORT[bars.kind](sum(row.values())))}</text>')
+    below = 40 + len(bars.rows) * step + 10
+    for place, part in enumerate(bars.parts):
+        y = below + place * 20
+        colour = COLOURS[place % len(COLOURS)]
+        shapes.append(f'<rect x="{LEFT}" y="{y}" width="12" height="12" fill="{colour}"/>')
+        shapes.append(f'<text x="{LEFT + 20}" y="{y + 11}">{escape(part)}</text>')
+    height = below + 20 * len(bars.parts) + 10
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 110} {height}" role="img" '
+        f'font-family="sans-serif" font-size="13"><title>{escape(bars.title)}</title>'
+        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{escape(bars.title)}</text>'
+        f"{''.join(shapes)}</svg>\n"
+    )
