@@ -85,7 +85,7 @@ class Space:
         self.batches = batches
         self.figures = figures
         self.how = how
-        self.base = self._first()
+        self.base = self._deepest(self._first())
         self.symbols: dict[str, str] = {}  # of the free keys
         self.free = self._free()
         self.bound = [axis for axis in axes if axis not in self.free]
@@ -111,6 +111,18 @@ class Space:
             except InputError as found:
                 error = error or found
         raise error or InputError("sweep: nothing to vary", "give --set n_kv_heads=1,2,4,8", "usage")
+
+    def _deepest(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """With as many layers as there may be, so that every kind of layer stands."""
+        for axis in self.axes:
+            numbers = [value for value in axis.values if isinstance(value, int)]
+            if axis.key == DEPTH and numbers:
+                try:
+                    self.build({**settings, DEPTH: max(numbers)})
+                except InputError:
+                    return settings
+                return {**settings, DEPTH: max(numbers)}
+        return settings
 
     # what is free
 
