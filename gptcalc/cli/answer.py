@@ -38,6 +38,7 @@ class Answer(Struct, frozen=True):
     view: Callable[[], View]  # what people see
     warnings: tuple[str, ...] = ()  # to stderr
     status: int = 0
+    is_list: bool = False  # long ones go through a pager
     text: str | None = None  # takes the view's place where the answer is a text
     drawn: Mapping[Format, Callable[[], str]] = {}  # formats that not every answer has
     pieces: Callable[[Format], Iterator[str]] | None = None  # STREAMED formats, of what may be more than memory holds
@@ -162,7 +163,7 @@ def deliver(answer: Answer, output: Output) -> int:
     _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
     if output.out is not None and output.out != "-":
         write_file(output.out, text)
-    elif text:
+    elif text and not paged(text, answer):
         try:
             write(text, not output.get and output.chosen() == "json")
         except BrokenPipeError:
@@ -185,6 +186,26 @@ def _stream(pieces: Iterator[str], output: Output) -> None:
             write(piece, output.chosen() != "csv")
     except BrokenPipeError:
         drop_output()
+
+
+def paged(text: str, answer: Answer) -> bool:
+    """Whether a list that is longer than the terminal went through a pager: PAGER, or less where it is there.
+
+    An empty PAGER, or cat, means none. Only lists: a figure that scrolls past is no list.
+    """
+    out, into = sys.stdout, sys.stdin
+    if not answer.is_list or out is None or into is None or not (out.isatty() and into.isatty()):
+        return False
+    from shutil import get_terminal_size, which
+
+    pager = os.environ.get("PAGER", "less" if which("less") else "")
+    if not pager or pager == "cat" or text.count("\n") < get_terminal_size().lines:
+        return False
+    import subprocess
+
+    own = {"LESS": "FRX", **os.environ}  # as git asks: end where it fits, keep colours, leave the screen
+    done = subprocess.run(pager, shell=True, input=text, encoding="utf-8", errors="replace", env=own, check=False)
+    return done.returncode not in (126, 127)  # what could not be started has shown nothing
 
 
 def drop_output() -> None:
@@ -227,7 +248,7 @@ def rendered(answer: Answer, output: Output) -> str:
         from gptcalc.report import plain
 
         to_terminal = output.out is None and sys.stdout is not None and sys.stdout.isatty()
-        return plain.render(view.parts, terminal_width() if to_terminal else None, to_terminal and wants_colour())
+        return plain.render(view.parts, terminal_width() if to_terminal else None, wants_colour(to_terminal))
     from gptcalc.report import delimited
 
     return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.parts)
@@ -244,9 +265,12 @@ def terminal_width() -> int:
     return get_terminal_size().columns
 
 
-def wants_colour() -> bool:
-    """NO_COLOR is the informal standard (https://no-color.org): set and not empty means no colour."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def wants_colour(to_terminal: bool) -> bool:
+    """NO_COLOR (https://no-color.org) set and not empty means none, FORCE_COLOR (https://force-color.org) some, even
+    where no terminal is; else a terminal that can has colour."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (to_terminal and os.environ.get("TERM") != "dumb")
 
 
 def write(text: str, is_json: bool = False) -> None:

@@ -103,6 +103,11 @@ Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")
 ]
 Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the largest first.", "KEY")]
+Where: TypeAlias = Annotated[
+    list[str],
+    Option("Only rows of which this holds, such as 'total>=7B', 'kv_bytes<1GiB' or attention=GQA; may be repeated.",
+           "CONDITION"),
+]  # fmt: skip
 
 
 def loaded_to_run(reference: str, settings: list[str], dtype: str | None) -> Loaded:

@@ -117,6 +117,24 @@ def _varied(source: Source, switches: Sequence[str]) -> Source:
     return Source(varied(document, switches), source.origin, source.notes)
 
 
+def load_all(references: Sequence[str], overrides: Sequence[str] = ()) -> list[Model]:
+    """Several models. InputError that names all whose names are unknown at once."""
+    found, unknown = [], []
+    for reference in references:
+        try:
+            found.append(load(reference, overrides))
+        except InputError as error:
+            if error.kind != "unknown" or is_path(reference):
+                raise
+            unknown.append(error)
+    if len(unknown) > 1:
+        told = "; ".join(" – ".join(filter(None, (error.message, error.hint))) for error in unknown)
+        raise InputError(told, None, "unknown")
+    if unknown:
+        raise unknown[0]
+    return found
+
+
 def tensor_names(model: Model, kind: str | None = None) -> TensorNames:
     """How checkpoints name and lay out a model's weights, or those of `kind` gguf. InputError where none are known."""
     from gptcalc.sources.huggingface.tensors import TensorNames

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,21 +30,51 @@ def folder() -> str:
     return packed if os.path.isdir(packed) else os.path.join(os.path.dirname(package), "presets")
 
 
+#: folders of one's own presets, as PATH has folders; an empty one: none
+VARIABLE = "GPTCALC_PRESETS"
+
+
+def own_folders() -> list[str]:
+    """Where one's own presets are: as GPTCALC_PRESETS says, else in the platform's folder for a user's data."""
+    said = os.environ.get(VARIABLE)
+    if said is not None:
+        return [os.path.expanduser(place) for place in said.split(os.pathsep) if place]
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:  # the XDG base directory specification
+        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return [os.path.join(base, "gptcalc", "presets")]
+
+
 def names(directory: str | None = None) -> list[str]:
-    """Every preset's name, sorted."""
+    """Every preset's name, one's own among them, sorted; or those of one folder."""
+    places = [directory] if directory is not None else [folder(), *own_folders()]
+    return sorted({file.removesuffix(SUFFIX) for place in places for file in _files(place) if file.endswith(SUFFIX)})
+
+
+def _files(place: str) -> list[str]:
     try:
-        files = os.listdir(directory or folder())
+        return os.listdir(place)
     except OSError:
         return []
-    return sorted(file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX))
 
 
 def path(name: str) -> str | None:
-    """The file of a preset. No other file is looked at, so a start costs the same with any number of presets."""
+    """The file of a preset; one's own never takes the place of one that comes with the program. No other file is looked
+    at, so a start costs the same with any number of presets."""
     if not name or not all(ch.isalnum() or ch in "._-" for ch in name):
         return None
     file = os.path.join(folder(), name + SUFFIX)
-    return file if os.path.isfile(file) else None
+    return file if os.path.isfile(file) else own(name)
+
+
+def own(name: str) -> str | None:
+    """The file of a preset of one's own."""
+    files = (os.path.join(place, name + SUFFIX) for place in own_folders())
+    return next((file for file in files if os.path.isfile(file)), None)
 
 
 def read(file: str) -> dict[str, Any]:

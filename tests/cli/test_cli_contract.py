@@ -426,7 +426,7 @@ def test_explain_shows_the_lines(gptcalc: Command) -> None:
 def test_a_pipe_gets_no_ornament_and_is_never_cut(gptcalc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = gptcalc("params", "deepseek-v3").out
     monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)  # which asks for colour, wherever it goes
     assert gptcalc("params", "deepseek-v3").out == wide
     assert "\x1b" not in wide
     assert "█" not in wide

@@ -12,4 +12,4 @@ def command() -> Answer:
     from gptcalc.report.keys import of_rows
 
     found = list(of_rows())
-    return Answer(found, show("keys", found))
+    return Answer(found, show("keys", found), is_list=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, plotted, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, room
-from gptcalc.cli.options import Columns, Models, Plot, Set, Sort, context_warnings
+from gptcalc.cli.options import Columns, Models, Plot, Set, Sort, Where, context_warnings
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, NoPosition
 from gptcalc.options import Option
@@ -24,6 +24,7 @@ def command(
     every: Annotated[bool, Option("Every preset.", name="--all")] = False,
     columns: Columns = None,
     sort: Sort = None,
+    where: Where = [],  # noqa: B006
     settings: Set = [],  # noqa: B006
     budget: Budget = None,
     device: DeviceName = None,
@@ -33,28 +34,26 @@ def command(
 ) -> Answer:
     """One row a model; with a budget, whether it fits."""
     from gptcalc.report import figures
-    from gptcalc.sources import load
+    from gptcalc.report.selection import kept, rows
+    from gptcalc.sources import load_all
     from gptcalc.sources.preset import names
 
     if not models and not every:
         raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
     usable = room(budget, device, utilization, devices)
     keys = figures.chosen(columns, figures.DEFAULT if usable is None else FITTING)
-    rows, warnings = [], []
-    parameters: dict[str, dict[str, int]] = {}
-    for reference in [*models, *(names() if every else ())]:
-        loaded = load(reference, settings)
+    found, warnings = [], []
+    for loaded in load_all([*models, *(names() if every else ())], settings):
         warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
-        facts = figures.Facts(loaded.architecture, loaded.written, how, *(usable or ()))
-        rows.append(figures.row(facts, keys))
-        if plot:
-            parameters[loaded.architecture.name] = facts.params.components
-    rows = figures.ordered(rows, sort)
+        found.append(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())))
+    found = kept(found, where)
+    shown = rows(found, keys, sort)
     if plot:
         from gptcalc.report.plot import Bars
 
-        return plotted(rows, Bars("parameters by component", "count", parameters), tuple(warnings))
-    return Answer(rows, show("rows", rows, keys), tuple(warnings))
+        parameters = {facts.architecture.name: facts.params.components for facts in found}
+        return plotted(shown, Bars("parameters by component", "count", parameters), tuple(warnings))
+    return Answer(shown, show("rows", shown, keys), tuple(warnings), is_list=True)
 
 
 def _about_context(architecture: Architecture, how: CompareRun, alone: bool) -> tuple[str, ...]:

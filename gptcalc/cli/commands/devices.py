@@ -25,4 +25,4 @@ def command(
     found = [model for model in models() if word in model.name or word in (model.smi or "").lower()]
     if not found:
         raise InputError(f"devices: no device's name has {printable(word)!r} in it", "leave it out to see all", "usage")
-    return Answer([to_builtins(model) for model in found], show("devices", found))
+    return Answer([to_builtins(model) for model in found], show("devices", found), is_list=True)

@@ -12,4 +12,4 @@ def command() -> Answer:
     from gptcalc.report.dtypes import known
 
     found = list(known())
-    return Answer(found, show("dtypes", found))
+    return Answer(found, show("dtypes", found), is_list=True)

@@ -30,7 +30,7 @@ def command(
 ) -> Answer:  # fmt: skip
     """The keys of preset files and of each command's JSON: types, defaults, meaning."""
     found = _found(name, every)
-    return Answer(found, show("keys", found))
+    return Answer(found, show("keys", found), is_list=True)
 
 
 def _found(name: str | None, every: bool) -> list[Key]:

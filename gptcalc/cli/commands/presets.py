@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, Utilization, room
-from gptcalc.cli.options import Columns, Sort
+from gptcalc.cli.options import Columns, Sort, Where
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
@@ -43,7 +44,11 @@ def command(
     utilization: Utilization = None,
     columns: Columns = None,
     sort: Sort = None,
+    where: Where = [],  # noqa: B006
     check: Annotated[str | None, Option("Hold a folder of preset files to the schema.", "FOLDER")] = None,
+    add: Annotated[
+        str | None, Option("Take a preset file (or what `show` makes of a model) among one's own, by its name.", "FILE")
+    ] = None,
     schema: Annotated[bool, Option("A JSON Schema of preset files, for editors.")] = False,
 ) -> Answer:
     """What is there; with --fits or --device, what fits."""
@@ -51,8 +56,10 @@ def command(
         return _schema()
     if check is not None:
         return _checked(check)
+    if add is not None:
+        return _added(add)
     from gptcalc.report import figures
-    from gptcalc.report.selection import Selection
+    from gptcalc.report.selection import Selection, kept, rows
 
     usable = room(fits, device, utilization, devices)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
@@ -63,8 +70,8 @@ def command(
             for facts in found
             if facts.architecture.c >= (how.context or 0) and figures.row(facts, ["fits"])["fits"]
         ]
-    rows = figures.ordered([figures.row(facts, keys) for facts in found], sort)
-    return Answer(rows, show("rows", rows, keys))
+    shown = rows(kept(found, where), keys, sort)
+    return Answer(shown, show("rows", shown, keys), _own(shown), is_list=True)
 
 
 def _schema() -> Answer:
@@ -102,3 +109,41 @@ def _problem(name: str, document: dict[str, object]) -> str | None:
     if document.get("name") != name:
         return f"name is {printable(str(document.get('name')))}, the file's is {name}"
     return None if document.get("source") else "source is missing: where the numbers come from"
+
+
+# --- one's own --------------------------------------------------------------------------------------------------------
+
+
+def _own(rows: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    """A note that tells one's own presets from those that come with the program."""
+    from gptcalc.sources.preset import folder, names, own
+
+    packed = set(names(folder()))
+    mine = [str(row["model"]) for row in rows if row.get("model") not in packed and own(str(row.get("model")))]
+    return (f"of your own: {', '.join(mine)}",) if mine else ()
+
+
+def _added(file: str) -> Answer:
+    """A preset of one's own, in the first folder for them. InputError where its name is taken."""
+    import os
+
+    from gptcalc.cli.answer import write_file
+    from gptcalc.sources import load, preset
+
+    loaded = load(file)
+    name = str(loaded.document["name"])
+    place = next(iter(preset.own_folders()), None)
+    if place is None:
+        problem = f"{preset.VARIABLE} is empty, so there is no folder for presets of your own"
+        raise InputError(f"--add: {problem}", "set it to a folder, or unset it", "usage")
+    if not name or not all(ch.isalnum() or ch in "._-" for ch in name):
+        raise InputError(
+            f"--add: {printable(name)!r} is no name of a preset", "letters, digits, dots and dashes", "value"
+        )
+    if name in preset.names(preset.folder()):
+        raise InputError(f"--add: {name} comes with gptcalc", "give the file's name: another one", "value")
+    os.makedirs(place, exist_ok=True)
+    written = os.path.join(place, name + preset.SUFFIX)
+    write_file(written, preset.dump(loaded.document), "--add")
+    text = f"written: {printable(written, 200)}\n"
+    return Answer({"model": name, "written": written}, show("document", {"written": written}), loaded.notes, text=text)

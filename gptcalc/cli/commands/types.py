@@ -23,4 +23,4 @@ def command(
     found = [one for one in known() if word in one.type]
     if not found:
         raise InputError(f"types: no model_type has {printable(word)!r} in it", "leave it out to see all", "unknown")
-    return Answer(found, show("types", found))
+    return Answer(found, show("types", found), is_list=True)

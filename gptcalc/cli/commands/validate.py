@@ -28,6 +28,7 @@ def command(
     materialize: Annotated[bool, Option("Run the full-size model for real, where memory allows.")] = False,
 ) -> Answer:
     """Analysis against witness: parameters tensor by tensor, cache, FLOPs, decode against prefill, causality."""
+    from gptcalc.sources import load_all
     from gptcalc.sources.preset import names
 
     if not models and not every:
@@ -37,25 +38,21 @@ def command(
     references = [*models, *(names() if every else ())]
     found: list[Validation] = []
     notes: list[str] = []
-    for reference in each(references):
-        loaded, result = _validated(reference, settings, checkpoint, materialize)
-        found.append(result)
+    sides = load_all(references, settings)
+    for _, loaded in zip(each(references), sides, strict=True):
+        found.append(_validated(loaded, not settings, checkpoint, materialize))
         notes += loaded.notes
     status = 0 if all(result.ok for result in found) else 1
     return Answer(found, show("validate", found), tuple(notes), status)
 
 
-def _validated(
-    reference: str, settings: list[str], checkpoint: str | None, materialize: bool
-) -> tuple[Loaded, Validation]:
-    from gptcalc.sources import load
+def _validated(loaded: Loaded, as_published: bool, checkpoint: str | None, materialize: bool) -> Validation:
     from gptcalc.validate import materialized, validate, with_checkpoint
 
-    loaded = load(reference, settings)
     published = loaded.written.get("published") or {}
-    result = validate(loaded.architecture, published.get("total") if not settings else None)
+    result = validate(loaded.architecture, published.get("total") if as_published else None)
     if checkpoint is not None:
         result = with_checkpoint(result, loaded, checkpoint)
     if materialize:
         result = materialized(result, loaded.architecture)
-    return loaded, result
+    return result
