@@ -19,7 +19,8 @@ DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV ca
 SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    # help is as wide as the terminal
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 1000},
 }
 
 #: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports

@@ -201,3 +201,9 @@ def test_a_start_looks_at_one_file(tmp_path: Path) -> None:
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("124439808\n", "")
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_help_is_as_wide_as_the_terminal(width: int, gptcalc: Command) -> None:
+    lines = gptcalc("memory", "--help", terminal=width).out.splitlines()
+    assert width - 20 < max(map(len, lines)) <= width
