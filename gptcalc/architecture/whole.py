@@ -18,6 +18,7 @@ def check(a: Architecture) -> None:
     _check_target(a)
     _check_source(a)
     _check_speeds(a)
+    _check_begun(a)
 
 
 def _check_averaged(a: Architecture) -> None:
@@ -118,6 +119,14 @@ def _check_speeds(a: Architecture) -> None:
     ends = [loop.entry for loop in loops if loop.begins and loop.entry in ("fast", "slow")]
     if ends and ends != ["fast", "slow"] * (len(ends) // 2):
         raise InputError("speeds: fast layers need slow ones behind them, and slow ones fast ones in front")
+
+
+def _check_begun(a: Architecture) -> None:
+    """A loop goes on only behind a layer that it has begun with."""
+    loops = (block.looped for block in a.blocks() if block.looped is not None) if is_looped(a) else iter(())
+    first = next(loops, None)
+    if first is not None and not first.begins:
+        raise InputError("loop: a layer goes on with a loop that none begins")
 
 
 def _mixers(a: Architecture) -> list[Mixer]:

@@ -64,7 +64,10 @@ def _once(stack: Stack) -> Stack:
     times = 2 if mixing and 2 * len(blocks) <= stack.n_layers else 1
     outside = tuple(block for block in blocks if block.looped is None)
     inside = tuple(block for block in blocks if block.looped is not None)
-    return replace(stack, layers=tuple(Repeat(count=times, body=body) for body in (outside, inside) if body))
+    layers = tuple(Repeat(count=times, body=body) for body in (outside, inside) if body)
+    if inside and isinstance(stack, Architecture):
+        layers = placed(layers, stack.attention_residuals)
+    return replace(stack, layers=layers)
 
 
 class _Sizes:

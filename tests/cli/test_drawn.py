@@ -105,4 +105,4 @@ def test_a_document_compiles(model: str, gptcalc: Command, tmp_path: Path) -> No
 def test_what_is_not_drawn_is_refused(gptcalc: Command) -> None:
     found = gptcalc("params", "gpt2", "--format", "latex")
     assert (found.status, found.out) == (2, "")
-    assert "it has table, json, csv, markdown" in found.err
+    assert "it has table, json, jsonl, csv, markdown" in found.err
