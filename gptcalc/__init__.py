@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         trace,
         train,
         training,
-    )  # fmt: skip
+    )
 
     __version__: str
 

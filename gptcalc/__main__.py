@@ -24,8 +24,11 @@ def main() -> None:
             raise
         problem = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
         with suppress(Exception):
-            print(f"gptcalc: internal error: {' '.join(problem.split())[:500]}; please report it "
-                  "(GPTCALC_DEBUG=1 shows where it is)", file=sys.stderr)  # fmt: skip
+            print(
+                f"gptcalc: internal error: {' '.join(problem.split())[:500]}; please report it "
+                "(GPTCALC_DEBUG=1 shows where it is)",
+                file=sys.stderr,
+            )
         status = 2
     # everything is written and flushed by now; taking the modules apart would only cost the user time
     os._exit(status)

@@ -53,9 +53,13 @@ T = TypeVar("T")
 
 
 def load(
-    reference: Reference, overrides: Sequence[str] = (), *,
-    strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
-) -> Model:  # fmt: skip
+    reference: Reference,
+    overrides: Sequence[str] = (),
+    *,
+    strict: bool = False,
+    ignore: Collection[str] = (),
+    switches: Sequence[str] = (),
+) -> Model:
     """The model that a reference names (a preset's name, a hub id, a path, or the keys of a preset or a config.json as
     a mapping), its variant by switches such as "gqa:4", with edits such as "n_kv_heads=4".
 
@@ -179,10 +183,16 @@ def sweep(
     grid = Grid(
         document=(load(model) if isinstance(model, str) else model).document,
         axes=tuple(Axis(key, tuple(values)) for key, values in settings.items()),
-        contexts=tuple(context) or (None,), batches=tuple(batch), columns=None if columns is None else tuple(columns),
-        where=where, sort=sort, top=top, pareto=tuple(pareto), jobs=jobs,
+        contexts=tuple(context) or (None,),
+        batches=tuple(batch),
+        columns=None if columns is None else tuple(columns),
+        where=where,
+        sort=sort,
+        top=top,
+        pareto=tuple(pareto),
+        jobs=jobs,
         how=SweepRun(dtype=dtype, kv_dtype=kv_dtype),
-    )  # fmt: skip
+    )
     return Sweep(grid).rows()
 
 

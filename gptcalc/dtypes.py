@@ -67,9 +67,14 @@ DTYPES = {
 
 #: other spellings, as engines and checkpoints have them
 SPELLINGS = {
-    "float32": "fp32", "f32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
-    "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
-}  # fmt: skip
+    "float32": "fp32",
+    "f32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+}
 
 
 def dtype(name: str) -> DType:
@@ -197,8 +202,9 @@ FORMATS = {
         compressed("w8a16", 8, None),
         # QLoRA (arXiv:2305.14314, §3): blocks of 64 with an fp32 absmax; doubly quantised to 8 bits in blocks of 256
         Format("nf4", "linear", Packing(INT4, 32, 64, flat=True, per_matrix=NF4_TABLE)),
-        Format("nf4-double", "linear",
-               Packing(INT4, 8, 64, flat=True, nested=256, per_matrix=NF4_TABLE + NESTED_TABLE)),
+        Format(
+            "nf4-double", "linear", Packing(INT4, 8, 64, flat=True, nested=256, per_matrix=NF4_TABLE + NESTED_TABLE)
+        ),
         # as gpt-oss ships: experts only
         Format("mxfp4", "experts", Packing(MXFP4)),
         # ModelOpt: beside the blocks' scales an fp32 scale of the weight and one of the input
@@ -210,15 +216,19 @@ FORMATS = {
         Format("torchao-int8", "linear", Packing(INT8, 16)),
         Format("torchao-fp8", "linear", Packing(FP8, 32)),
     )
-}  # fmt: skip
+}
 
 MAX_GROUP = 2**20
 
 #: what may stand behind the group of those that take one
 GROUP_OPTIONS = {
-    "int4": ("sym",), "gptq": ("sym",), "awq": ("sym",), "int8": (),
-    "w4a16": ("asym", "order", "experts"), "w8a16": ("asym", "order", "experts"),
-}  # fmt: skip
+    "int4": ("sym",),
+    "gptq": ("sym",),
+    "awq": ("sym",),
+    "int8": (),
+    "w4a16": ("asym", "order", "experts"),
+    "w8a16": ("asym", "order", "experts"),
+}
 
 
 def weight_format(name: str) -> Format | None:
@@ -235,8 +245,9 @@ def weight_format(name: str) -> Format | None:
     if word in widths and group in ("32", "64", "128") and not more:
         return affine(widths[word], int(group), name.lower())
     if word not in GROUP_OPTIONS:
-        raise InputError(f"{printable(name)!r}: only {', '.join(GROUP_OPTIONS)} and mlx take a group, mlx of 32 to 128",
-                         kind="usage")  # fmt: skip
+        raise InputError(
+            f"{printable(name)!r}: only {', '.join(GROUP_OPTIONS)} and mlx take a group, mlx of 32 to 128", kind="usage"
+        )
     known = GROUP_OPTIONS[word]
     if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or not set(more) <= set(known):
         example = "".join(f" or {word}:128:{option}" for option in known[:1])

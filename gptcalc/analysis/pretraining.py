@@ -78,8 +78,12 @@ def pretrained(architecture: Architecture, device: DeviceModel, how: PretrainRun
     step = over(architecture, how.devices, how.to(TrainingFitRun))
     fit = fitted_training(architecture, device.visible, step)
     context = how.length(architecture)
-    by_kind = {kind: counted(architecture, FlopsRun(context=context, source=how.source, phase="train", mtp=how.mtp,
-                                                    recompute=kind)) for kind in get_args(Recompute)}  # fmt: skip
+    by_kind = {
+        kind: counted(
+            architecture, FlopsRun(context=context, source=how.source, phase="train", mtp=how.mtp, recompute=kind)
+        )
+        for kind in get_args(Recompute)
+    }
     once, made = by_kind["none"].total, by_kind[how.recompute].total
     rate, basis = pace(how, device, fit, Fraction(once, context), Fraction(made, once))
     counts = params(architecture)
@@ -128,9 +132,7 @@ def spread(how: PretrainRun) -> PretrainRun:
     return replace(how, zero=0) if (how.dp or how.ep) == 1 else how
 
 
-def pace(
-    how: PretrainRun, device: DeviceModel, fit: Fit, flops: Fraction, again: Fraction
-) -> tuple[Fraction, Basis]:  # fmt: skip
+def pace(how: PretrainRun, device: DeviceModel, fit: Fit, flops: Fraction, again: Fraction) -> tuple[Fraction, Basis]:
     """Tokens a second of all devices. flops: of a token; again: with what is recomputed, as a multiple."""
     if how.tokens_per_second is not None:
         if how.mfu is not None:

@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 Term = Literal["compute", "weights", "cache", "interconnect"]
 
 #: where a device has no rate for a type, the one that it computes in instead
-WIDER = {"mxfp4": ("fp8", "bf16", "fp16"), "nvfp4": ("fp8", "bf16", "fp16"), "fp8": ("bf16", "fp16"),
-         "int8": ("fp16", "bf16"), "bf16": ("fp16",), "fp16": ("bf16",)}  # fmt: skip
+WIDER = {
+    "mxfp4": ("fp8", "bf16", "fp16"),
+    "nvfp4": ("fp8", "bf16", "fp16"),
+    "fp8": ("bf16", "fp16"),
+    "int8": ("fp16", "bf16"),
+    "bf16": ("fp16",),
+    "fp16": ("bf16",),
+}
 
 FORMULA = "E·(1 − (1 − k/E)^B)"
 
@@ -258,8 +264,15 @@ def saturated(traffic: Traffic, rates: Rates) -> float:
 def notes(traffic: Traffic, rates: Rates, found: PassTime) -> tuple[str, ...]:
     """What is left out, and why."""
     said = []
-    unknown = sorted({kind for number in range(traffic.parallel.pp) for costs in traffic.costs(number, 1)
-                      for kind in costs.flops if peak(rates.device, kind) is None})  # fmt: skip
+    unknown = sorted(
+        {
+            kind
+            for number in range(traffic.parallel.pp)
+            for costs in traffic.costs(number, 1)
+            for kind in costs.flops
+            if peak(rates.device, kind) is None
+        }
+    )
     if unknown:
         said.append(f"compute is left out: no {' or '.join(unknown)} rate of {rates.device.title} is known")
     if any(stage.interconnect_s is None for stage in found.stages):

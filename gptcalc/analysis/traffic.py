@@ -60,8 +60,11 @@ class Traffic:
 
     def __init__(self, architecture: Architecture, how: TimeRun, phase: Pass) -> None:
         if architecture.target is not None or architecture.head.borrowed:
-            raise InputError(f"time: {architecture.name} drafts for another model, and each waits for the other",
-                             "time the target", "unsupported")  # fmt: skip
+            raise InputError(
+                f"time: {architecture.name} drafts for another model, and each waits for the other",
+                "time the target",
+                "unsupported",
+            )
         sums = how.to(SumsRun, phase=phase, logits="last")
         self.architecture = architecture
         self.parallel: Layout = layout(architecture, how)

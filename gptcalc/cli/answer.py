@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg"]
 SUFFIXES: dict[str, Format] = {
-    ".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".html": "html",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".html": "html",
     ".svg": "svg",
-}  # fmt: skip
+}
 #: what only some answers have
 DRAWN: tuple[Format, ...] = ("latex", "html", "svg")
 

@@ -42,10 +42,12 @@ Devices: TypeAlias = Annotated[
 Utilization: TypeAlias = Annotated[
     Fraction | None,
     Option(
-        "Usable share of a device. Default: 1 with --budget, 0.9 with --device.", "SHARE",
-        ("--gpu-memory-utilization",), read=share("--utilization"),
+        "Usable share of a device. Default: 1 with --budget, 0.9 with --device.",
+        "SHARE",
+        ("--gpu-memory-utilization",),
+        read=share("--utilization"),
     ),
-]  # fmt: skip
+]
 
 #: what an engine is told to leave alone, as vLLM's gpu_memory_utilization of 0.9 does
 DEVICE_SHARE = Fraction(9, 10)

@@ -94,9 +94,10 @@ With: TypeAlias = Annotated[
     Option(
         "A variant: rope, learned, alibi or none; gqa:N, mha, mla; moe:E:K (E experts of d_ff/K, K a token), dense; "
         "window:W, gdn:K (K of K + 1 layers recurrent), mtp; may be repeated.",
-        "SWITCH", name="--with",
+        "SWITCH",
+        name="--with",
     ),
-]  # fmt: skip
+]
 Plot: TypeAlias = Annotated[bool, Option("Draw it as bars; as an image with -o FILE.svg.")]
 Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
 Columns: TypeAlias = Annotated[
@@ -105,9 +106,11 @@ Columns: TypeAlias = Annotated[
 Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the largest first.", "KEY")]
 Where: TypeAlias = Annotated[
     list[str],
-    Option("Only rows of which this holds, such as 'total>=7B', 'kv_bytes<1GiB' or attention=GQA; may be repeated.",
-           "CONDITION"),
-]  # fmt: skip
+    Option(
+        "Only rows of which this holds, such as 'total>=7B', 'kv_bytes<1GiB' or attention=GQA; may be repeated.",
+        "CONDITION",
+    ),
+]
 
 
 def loaded_to_run(reference: str, settings: list[str], dtype: str | None) -> Loaded:

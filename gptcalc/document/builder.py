@@ -392,5 +392,7 @@ def _without_first_norm(unit: Mixer | Block) -> Mixer | Block:
         return replace(unit, norm=None)
     if unit.norm_at == "sandwich":
         return replace(unit, norm_at="output")
-    raise InputError(f"{unit.section}: norm_at {unit.norm_at!r} does not go with a shared parallel norm",
-                     "set parallel_norm: separate")  # fmt: skip
+    raise InputError(
+        f"{unit.section}: norm_at {unit.norm_at!r} does not go with a shared parallel norm",
+        "set parallel_norm: separate",
+    )

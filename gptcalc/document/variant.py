@@ -267,10 +267,17 @@ def recurrent(v: Variant, between: int) -> Document:
     first = next(iter(heads.values()))
     width = first.d_head if isinstance(first, Attention) else first.d_v
     v.document["gdn"] = {
-        "like": "linear", "n_heads": first.n_heads, "n_k_heads": first.n_heads, "d_k": width, "d_v": width,
-        "delta": True, "decay": "head", "kernel": 4, "gate": "silu",
+        "like": "linear",
+        "n_heads": first.n_heads,
+        "n_k_heads": first.n_heads,
+        "d_k": width,
+        "d_v": width,
+        "delta": True,
+        "decay": "head",
+        "kernel": 4,
+        "gate": "silu",
         "out_norm": {"over": "head", "kind": "rmsnorm", "offset": 0},
-    }  # fmt: skip
+    }
     blocks = list(written(expression.parse(v.layers, v.architecture.n_layers)))
     for place, block in enumerate(blocks):
         if place % (between + 1) != between:

@@ -314,8 +314,10 @@ def _output(lines: Lines, a: Attention) -> None:
         lines.pointwise(f"{u} = π[t,e]·o[{ix('t', 'j', q, 'w')}], j = place(e, R(t))", chosen, saved=2)
         lines.sum(
             f"y[t,i] = Σ_{{e,{ix(q, 'w')}}} {u}·W_O[{ix('e', q, 'w', 'i')}]{bias}",
-            chosen, W_O=Mark("out", "out"), b_O="out.bias",
-        )  # fmt: skip
+            chosen,
+            W_O=Mark("out", "out"),
+            b_O="out.bias",
+        )
         return
     if a.differential is not None:
         q = f"{q.removeprefix('ξ,')},ξ"

@@ -93,9 +93,15 @@ def _rotate(
 
 
 def _compress(
-    lines: Lines, a: CompressedAttention, c: Compression, rotation: Rotation | None, to: str, one: str, both: str,
+    lines: Lines,
+    a: CompressedAttention,
+    c: Compression,
+    rotation: Rotation | None,
+    to: str,
+    one: str,
+    both: str,
     key: str,
-) -> None:  # fmt: skip
+) -> None:
     """Entries `to`[χ,one] from projections onto the channels `both`; what is needed of the open entry stays, too.
 
     Where entries overlap, the first half of the channels is for the tokens of the entry before: token ϰ of an entry
@@ -119,8 +125,10 @@ def _compress(
         token, channel, place = f"{m}·χ + ϰ", one, f"κ = ϰ, {both} = {one}"
     lines.pointwise(
         f"{share}[χ,ϰ,{one}] = softmax_ϰ({weight}[{token},{channel}] + {table}[κ,{both}]), {place}",
-        now, saved=2, **_marked(table, f"{key}.position"),
-    )  # fmt: skip
+        now,
+        saved=2,
+        **_marked(table, f"{key}.position"),
+    )
     lines.pointwise(f"{content}_E[χ,ϰ,{one}] = {content}[{token},{channel}]", now)
     lines.sum(f"{to}[χ,{one}] = Σ_ϰ {share}[χ,ϰ,{one}]·{content}_E[χ,ϰ,{one}]", now, saved=2)
     whole = f"{to}[χ,{one}]"

@@ -201,9 +201,12 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} H[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
-        chosen, 2 if m.latent is not None else 0, aside=WEIGHED if weigh else None, W_D=Mark("down", "down"),
+        chosen,
+        2 if m.latent is not None else 0,
+        aside=WEIGHED if weigh else None,
+        W_D=Mark("down", "down"),
         b_D="down.bias",
-    )  # fmt: skip
+    )
 
 
 def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, chosen: Chosen) -> None:

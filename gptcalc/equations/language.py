@@ -350,25 +350,42 @@ class Lines:
         return Lines(self.prefix if prefix is None else prefix, component, self.scope, self.lines)
 
     def sum(
-        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "",
-        aside: Aside | None = None, **keys: str | Mark,
-    ) -> None:  # fmt: skip
+        self,
+        text: str,
+        condition: Condition | None = None,
+        saved: int = 0,
+        component: str = "",
+        aside: Aside | None = None,
+        **keys: str | Mark,
+    ) -> None:
         """A counted sum. Keywords mark weights: symbol = key after the prefix."""
         self._add("sum", text, condition, saved, component, keys, aside=aside)
 
     def pointwise(
-        self, text: str, condition: Condition | None = None, saved: int = 0, component: str = "", flash: int = 0,
-        constants: Mapping[str, Named] | None = None, aside: Aside | None = None, **keys: str | Mark,
-    ) -> None:  # fmt: skip
+        self,
+        text: str,
+        condition: Condition | None = None,
+        saved: int = 0,
+        component: str = "",
+        flash: int = 0,
+        constants: Mapping[str, Named] | None = None,
+        aside: Aside | None = None,
+        **keys: str | Mark,
+    ) -> None:
         """A line without FLOPs."""
         self._add("pointwise", text, condition, saved, component, keys, flash, constants, aside)
 
     def store(self, text: str, stored: Stored, kept: Keep) -> None:
         """A line whose left side stays in the cache."""
         line = Line(
-            text=text, kind="store", component=self.component, scope=self.scope, part=str(self.prefix),
-            stored=stored, kept=kept,
-        )  # fmt: skip
+            text=text,
+            kind="store",
+            component=self.component,
+            scope=self.scope,
+            part=str(self.prefix),
+            stored=stored,
+            kept=kept,
+        )
         self.lines.append(line)
 
     def read(self, text: str) -> None:

@@ -51,8 +51,15 @@ def end(lines: Lines, loop: Looped) -> None:
         lines.pointwise(f"{'x_A' if loop.entry == 'fast' else 'x_B'}[t,i] = x[t,i]")
 
 
-def hear(lines: Lines, mixer: Mixer, spec: Messages, loop: Looped, residuals: AttentionResiduals,
-         source: str, symbols: Symbols) -> list[str]:  # fmt: skip
+def hear(
+    lines: Lines,
+    mixer: Mixer,
+    spec: Messages,
+    loop: Looped,
+    residuals: AttentionResiduals,
+    source: str,
+    symbols: Symbols,
+) -> list[str]:
     """The inputs of a sublayer, in later passes mixed with messages: what each is called. `source`: what it reads."""
     d = lines.scope["i"]
     lines.scope |= {

@@ -94,9 +94,16 @@ def mlp(lines: Lines, m: Mlp) -> None:
         narrowed(lines, "M", "n[t,i]", "adapter")
     activation = Activation(m.activation, m.clamp, m.clamp_at, m.softcaps)
     feed_forward(
-        lines, "f", "n[t,i]", activation, m.bias, keys, sparsity=m.sparsity, gate_scale=m.gate_scale,
+        lines,
+        "f",
+        "n[t,i]",
+        activation,
+        m.bias,
+        keys,
+        sparsity=m.sparsity,
+        gate_scale=m.gate_scale,
         adapted=m.adapter is not None,
-    )  # fmt: skip
+    )
     if norm is not None:
         norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)
     bias = plus("b_D[i]", "down" in m.bias)

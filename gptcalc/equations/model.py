@@ -62,9 +62,14 @@ class _Model:
     """One stack's lines; an encoder beside it is another one, with the same symbols."""
 
     def __init__(
-        self, architecture: Architecture, form: Form, cache: CacheForm, chunks: Chunks = None,
-        symbols: Symbols | None = None, beside: Encoder | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        architecture: Architecture,
+        form: Form,
+        cache: CacheForm,
+        chunks: Chunks = None,
+        symbols: Symbols | None = None,
+        beside: Encoder | None = None,
+    ) -> None:
         """`beside`: the encoder that this is the stack of, beside a decoder whose symbols are given."""
         self.model = architecture
         self.form = form
@@ -122,9 +127,13 @@ class _Model:
             lines = tuple(self.mtp(module))
             mtp = Layer(name="mtp", times=module.n, lines=lines, runs="mtp", block=module.block)
         return Equations(
-            encoder=encoder, embedding=first, layers=tuple(layers), output=output, mtp=mtp,
+            encoder=encoder,
+            embedding=first,
+            layers=tuple(layers),
+            output=output,
+            mtp=mtp,
             symbols=self.symbols.values,
-        )  # fmt: skip
+        )
 
     def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
         return Lines(prefix, component, {**self.base, **(scope or {})})

@@ -115,9 +115,15 @@ class Rotation:
         return 1.0
 
     def turn(
-        self, lines: Lines, what: str, channel: str, position: str = "t", first: int = 0,
-        condition: Condition | None = None, pairing: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        lines: Lines,
+        what: str,
+        channel: str,
+        position: str = "t",
+        first: int = 0,
+        condition: Condition | None = None,
+        pairing: str | None = None,
+    ) -> None:
         """what = what, its channels from `first` on turned by the position (a negative one turns back)."""
         function = "rotate" if (pairing or self.rope.pairing) == "half" else "rotate_adjacent"
         more = [number(self.factor)] if self.factor != 1.0 or first else []

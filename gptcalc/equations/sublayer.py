@@ -52,9 +52,13 @@ def _gate(lines: Lines) -> None:
 
 
 def leave(
-    lines: Lines, sublayer: Sublayer, dropout: bool, target: str = "x", averaged: bool = False,
+    lines: Lines,
+    sublayer: Sublayer,
+    dropout: bool,
+    target: str = "x",
+    averaged: bool = False,
     begins: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """x: the residual stream after the sublayer's output y, normed where the norm stands behind.
 
     In a parallel part the target is that unit's share of the sum, not x. averaged: the stream is a mean of all sums.
@@ -131,8 +135,12 @@ def _multiplied(lines: Lines, f: ResidualFactors, at: str, stream_scale: float, 
     x, y = (f"({stream} + b_x[i])", f"({scale}y[t,i] + b_y[i])") if f.bias else (stream, f"{scale}y[t,i]")
     x = f"f_x[i]·{x}" if f.stream else x
     y = {"none": y, "channel": f"f_y[i]·{y}", "tanh": f"tanh(f_y[])·{y}"}[f.output]
-    keys = {"f_x": "residual.stream", "f_y": "residual.output", "b_x": "residual.stream.bias",
-            "b_y": "residual.output.bias"}  # fmt: skip
+    keys = {
+        "f_x": "residual.stream",
+        "f_y": "residual.output",
+        "b_x": "residual.stream.bias",
+        "b_y": "residual.output.bias",
+    }
     lines.pointwise(f"x[t,i] = {x} + {y}", saved=2, **keys)  # type: ignore[arg-type]
 
 

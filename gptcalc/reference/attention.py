@@ -237,9 +237,15 @@ def _clipped(a: Attention, x: Array) -> Array:
 
 
 def attend(
-    a: Attention, q: Array, k: Array, v: Array, w: Weights, step: Step, allowed: Array | None = None,
+    a: Attention,
+    q: Array,
+    k: Array,
+    v: Array,
+    w: Weights,
+    step: Step,
+    allowed: Array | None = None,
     sinks: Array | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """softmax(q kᵀ) v for scaled queries (B, T, n_heads, h) -> (B, T, n_heads, c).
 
     allowed: what is added to the scores of every query and key, (B, g, 1 or r, T, S), −∞ where a key is not seen; where

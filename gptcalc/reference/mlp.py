@@ -38,9 +38,14 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -
 
 
 def combined(
-    name: str, gate: Array | None, up: Array, clamp: float | None, w: Weights, clamp_at: ClampAt = "input",
+    name: str,
+    gate: Array | None,
+    up: Array,
+    clamp: float | None,
+    w: Weights,
+    clamp_at: ClampAt = "input",
     caps: Softcaps | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """The nonlinearity of a feed-forward layer, from one projection or two, all of one shape."""
     if clamp is not None:
         gate = np.minimum(gate, clamp) if gate is not None and clamp_at == "input" else gate

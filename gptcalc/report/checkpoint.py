@@ -13,12 +13,17 @@ from gptcalc.sources.header import Header
 from gptcalc.sources.packed import Contents
 
 TENSORS = (
-    Column("name", "tensor"), Column("dtype", "type"), Column("shape", "shape"), Column("params", "elements", "count"),
-)  # fmt: skip
+    Column("name", "tensor"),
+    Column("dtype", "type"),
+    Column("shape", "shape"),
+    Column("params", "elements", "count"),
+)
 HELD = (
-    Column("role", "in the file"), Column("tensors", "tensors", "number"), Column("params", "elements", "count"),
+    Column("role", "in the file"),
+    Column("tensors", "tensors", "number"),
+    Column("params", "elements", "count"),
     Column("bytes", "bytes", "bytes"),
-)  # fmt: skip
+)
 DTYPES = (Column("dtype", "type"), Column("params", "elements", "count"))
 
 
@@ -71,8 +76,9 @@ def differences(differ: Sequence[Difference], counts: str) -> str | None:
     """One sentence about the tensors that config and file see differently; `counts`: whose numbers the total has."""
     if not differ:
         return None
-    named = "; ".join(f"{d.tensor} {_count(d.config)} by the config, {_count(d.file)} in the file"
-                      for d in differ[:MOST_NAMED])  # fmt: skip
+    named = "; ".join(
+        f"{d.tensor} {_count(d.config)} by the config, {_count(d.file)} in the file" for d in differ[:MOST_NAMED]
+    )
     more = f"; and {len(differ) - MOST_NAMED} more" if len(differ) > MOST_NAMED else ""
     return f"config and tensors differ: {named}{more}; the total is that of the {counts}"
 

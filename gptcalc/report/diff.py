@@ -62,10 +62,15 @@ class Diff(Outcome, frozen=True, omit_defaults=True):
 def diff(a: Facts, b: Facts, conventions: bool = False) -> Diff:
     """What differs between two models at the same batch and context; with `conventions` what people quote, too."""
     return Diff(
-        a.architecture.name, b.architecture.name, a.kv.context, a.how.batch,
-        tuple(_fields(a.architecture, b.architecture)), tuple(_figures(a, b)),
-        _equations(a.architecture, b.architecture), tuple(_customs(a, b)) if conventions else (),
-    )  # fmt: skip
+        a.architecture.name,
+        b.architecture.name,
+        a.kv.context,
+        a.how.batch,
+        tuple(_fields(a.architecture, b.architecture)),
+        tuple(_figures(a, b)),
+        _equations(a.architecture, b.architecture),
+        tuple(_customs(a, b)) if conventions else (),
+    )
 
 
 def _customs(a: Facts, b: Facts) -> Iterator[Custom]:
@@ -145,11 +150,15 @@ def view(found: Diff) -> View:
     fields = Table((Column("field", "field"), *names), [(f.field, _shown(f.a), _shown(f.b)) for f in found.fields])
     title = f"batch {units.grouped(found.batch)}, context {units.grouped(found.context)}"
     figures = Table(
-        (Column("figure", "figure"), Column("a", found.a, "figure"), Column("b", found.b, "figure"),
-         Column("ratio", f"{found.b} / {found.a}", "figure")),
+        (
+            Column("figure", "figure"),
+            Column("a", found.a, "figure"),
+            Column("b", found.b, "figure"),
+            Column("ratio", f"{found.b} / {found.a}", "figure"),
+        ),
         [_row(figure) for figure in found.figures],
         title=title,
-    )  # fmt: skip
+    )
     equations = Table(
         (Column("model", "only in"), Column("equation", "equation")),
         [(name, line) for side, name in (("a", found.a), ("b", found.b)) for line in found.equations[side]],
@@ -162,9 +171,11 @@ def view(found: Diff) -> View:
 def _counted(found: Diff) -> Table:
     """The figures that people quote, named."""
     columns = (
-        Column("custom", "figure"), Column("a", found.a, "count"), Column("b", found.b, "count"),
+        Column("custom", "figure"),
+        Column("a", found.a, "count"),
+        Column("b", found.b, "count"),
         Column("counts", "counts"),
-    )  # fmt: skip
+    )
     rows = [(CUSTOMS[c.custom][0], c.a, c.b, c.counts) for c in found.customs]
     return Table(columns, rows, title="parameters, by the ways that people count them")
 

@@ -15,10 +15,13 @@ from gptcalc.report.table import Column, Table, View
 SIDE = 4096
 
 COLUMNS = (
-    Column("name", "type"), Column("cache_bits", "bits in a cache", "figure"),
-    Column("weight_bits", "bits of a weight", "figure"), Column("packs", "packs"), Column("also", "also called"),
+    Column("name", "type"),
+    Column("cache_bits", "bits in a cache", "figure"),
+    Column("weight_bits", "bits of a weight", "figure"),
+    Column("packs", "packs"),
+    Column("also", "also called"),
     Column("note", ""),
-)  # fmt: skip
+)
 
 
 class Type(Struct, frozen=True):

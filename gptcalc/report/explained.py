@@ -25,13 +25,20 @@ COLUMNS: dict[Detail, tuple[Column, ...]] = {
     "numbers": (EQUATION, WHERE, CACHE, RANGES, SHAPE, *COUNTS),
 }
 LEGEND = (
-    Column("symbol", "symbol"), Column("meaning", "meaning"), Column("over", "runs over"),
+    Column("symbol", "symbol"),
+    Column("meaning", "meaning"),
+    Column("over", "runs over"),
     Column("size", "size", "number"),
-)  # fmt: skip
+)
 CSV = (
-    Column("stage", ""), Column("times", ""), Column("equation", ""), Column("where", ""), Column("ranges", ""),
-    Column("params", ""), Column("flops", ""),
-)  # fmt: skip
+    Column("stage", ""),
+    Column("times", ""),
+    Column("equation", ""),
+    Column("where", ""),
+    Column("ranges", ""),
+    Column("params", ""),
+    Column("flops", ""),
+)
 
 #: lines that two sublayers must have in common, of so many, for the one to be shown as the other with its differences
 MOST_OF = (3, 4)
@@ -119,9 +126,10 @@ def _table(stage: StageRow, parts: list[Piece], detail: Detail) -> Table:
     rows = [row for piece in parts for row in _rows(piece, detail)]
     used = [position for position in range(len(columns)) if any(row[position] for row in rows)]
     return Table(
-        [columns[position] for position in used], [[row[position] for position in used] for row in rows],
+        [columns[position] for position in used],
+        [[row[position] for position in used] for row in rows],
         title=title(stage, detail),
-    )  # fmt: skip
+    )
 
 
 Cell: TypeAlias = str | int | None
@@ -185,8 +193,11 @@ def _shape(weight: WeightRow, detail: Detail) -> str:
 
 def _legend(found: Explanation, detail: Detail) -> Iterator[Table]:
     titles = {
-        "index": "indices, each from 0", "value": "values", "weight": "weights, by their keys", "function": "functions",
-    }  # fmt: skip
+        "index": "indices, each from 0",
+        "value": "values",
+        "weight": "weights, by their keys",
+        "function": "functions",
+    }
     for kind, title in titles.items():
         rows = [s for s in found.legend if s.kind == kind]
         columns: Sequence[Column] = LEGEND if kind == "index" else LEGEND[:2]

@@ -24,9 +24,13 @@ class Facts:
     """A model and what is computed about it, each analysis once and only when asked for."""
 
     def __init__(
-        self, architecture: Architecture, document: Mapping[str, Any], how: DiffRun, budget: int | None = None,
+        self,
+        architecture: Architecture,
+        document: Mapping[str, Any],
+        how: DiffRun,
+        budget: int | None = None,
         devices: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.architecture = architecture
         self.document = document
         self.how = how

@@ -9,8 +9,10 @@ from gptcalc.report.memory import NAMES, grounds
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (
-    Column("part", "needed of a device"), Column("bytes", "bytes", "bytes"), Column("share", "of the budget", "share"),
-)  # fmt: skip
+    Column("part", "needed of a device"),
+    Column("bytes", "bytes", "bytes"),
+    Column("share", "of the budget", "share"),
+)
 MOST = (Column("figure", ""), Column("most", "", "text"))
 
 

@@ -8,8 +8,10 @@ from gptcalc.report.table import Column, Table, View
 
 FIGURES = (Column("figure", ""), Column("flops", "FLOPs", "flops"))
 COMPONENTS = (
-    Column("component", "component"), Column("flops", "FLOPs", "flops"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("component", "component"),
+    Column("flops", "FLOPs", "flops"),
+    Column("share", "share", "share"),
+)
 
 
 def view(found: Flops) -> View:
@@ -20,8 +22,13 @@ def view(found: Flops) -> View:
 
 
 def figures(found: Flops) -> Table:
-    rows = [("in all", found.total), ("products with weights", found.weights), ("attention", found.attention),
-            *([("recurrent states", found.states)] if found.states else []), ("multiply-adds", found.macs)]  # fmt: skip
+    rows = [
+        ("in all", found.total),
+        ("products with weights", found.weights),
+        ("attention", found.attention),
+        *([("recurrent states", found.states)] if found.states else []),
+        ("multiply-adds", found.macs),
+    ]
     if found.approx_6nd is not None:
         rows.append(("6·N·D, the usual estimate", found.approx_6nd))
     if found.approx_2n is not None:

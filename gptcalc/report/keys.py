@@ -28,9 +28,12 @@ class Key(Struct, frozen=True):
 
 
 COLUMNS = (
-    Column("place", "in"), Column("key", "key"), Column("type", "type"), Column("default", "default"),
+    Column("place", "in"),
+    Column("key", "key"),
+    Column("type", "type"),
+    Column("default", "default"),
     Column("meaning", "meaning"),
-)  # fmt: skip
+)
 #: where a preset's own keys stand
 TOP = "preset"
 
@@ -117,9 +120,13 @@ def _shown(key: Key, column: str) -> str:
 # --- types in words ---------------------------------------------------------------------------------------------------
 
 WORDS = {
-    "integer": "whole number", "number": "number", "string": "text", "boolean": "true | false", "null": "none",
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "boolean": "true | false",
+    "null": "none",
     "object": "section",
-}  # fmt: skip
+}
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 #: a bound beyond this is only there so that numbers stay small enough to compute with
 FAR = 10**6
@@ -129,9 +136,15 @@ LISTS = (tuple, list)
 PLAIN: dict[Any, str] = {int: "whole number", str: "text", bool: "true | false", NoneType: "none", Any: "anything"}
 #: what a column's kind holds
 HELD: dict[Kind, str] = {
-    "text": "text", "figure": "text", "number": "whole number", "count": "whole number", "bytes": "bytes",
-    "flops": "FLOPs", "seconds": "seconds", "share": "share",
-}  # fmt: skip
+    "text": "text",
+    "figure": "text",
+    "number": "whole number",
+    "count": "whole number",
+    "bytes": "bytes",
+    "flops": "FLOPs",
+    "seconds": "seconds",
+    "share": "share",
+}
 
 
 def _words(kind: Any) -> Iterator[str]:

@@ -11,10 +11,14 @@ from gptcalc.report.table import Column, Table, View
 
 FIGURES = (Column("figure", ""), Column("bytes", "bytes", "bytes"))
 GROUPS = (
-    Column("name", "layers"), Column("layers", "×", "number"), Column("kind", "kept"),
-    Column("cached_tokens", "tokens", "number"), Column("elements_per_token", "elements/token", "number"),
-    Column("bytes", "bytes", "bytes"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("name", "layers"),
+    Column("layers", "×", "number"),
+    Column("kind", "kept"),
+    Column("cached_tokens", "tokens", "number"),
+    Column("elements_per_token", "elements/token", "number"),
+    Column("bytes", "bytes", "bytes"),
+    Column("share", "share", "share"),
+)
 
 
 def view(found: KVCache) -> View:
@@ -53,8 +57,9 @@ def figures(found: KVCache) -> Table:
     if found.engine != "ideal":
         title += f", as {found.engine} sets it aside"
     rows: list[tuple[str, int | Fraction]] = [
-        ("in all", found.bytes), ("a further token of one sequence adds", found.next_token_bytes)
-    ]  # fmt: skip
+        ("in all", found.bytes),
+        ("a further token of one sequence adds", found.next_token_bytes),
+    ]
     if found.next_token_bytes != found.bytes_per_token:
         rows.append(("a token while no window is full", found.bytes_per_token))
     if found.state_bytes:

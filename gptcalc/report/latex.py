@@ -25,16 +25,26 @@ GREEK = frozenset(
 )
 CAPITALS = frozenset({"Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"})
 MARKS = {
-    "\u0302": "hat", "\u0307": "dot", "\u0308": "ddot", "\u030c": "check", "\u0303": "tilde", "\u0301": "acute",
+    "\u0302": "hat",
+    "\u0307": "dot",
+    "\u0308": "ddot",
+    "\u030c": "check",
+    "\u0303": "tilde",
+    "\u0301": "acute",
     "\u0304": "bar",
-}  # fmt: skip
+}
 #: marks below, which only text has
 BELOW = {"\u0323": "d", "\u0327": "c", "\u0326": "c"}
 KNOWN = ("exp", "ln", "cos", "sin", "tanh", "max", "min")
 SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
 
 
 class Latex(Notation):

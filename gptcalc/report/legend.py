@@ -327,7 +327,7 @@ VALUES = {
     "ρ_D": "router's input",
     "h_R": "router's state, from layer to layer",
     "a_R": "hidden units of the router",
-}  # fmt: skip
+}
 
 
 class Symbol(Struct, frozen=True):

@@ -135,9 +135,11 @@ def math(inner: str) -> str:
 
 
 def _row(cell: str, *numbers: int) -> str:
-    return f"<tr><td>{cell}</td>" + "".join(
-        f'<td class="n">{units.grouped(n) if n else ""}</td>' for n in numbers
-    ) + "</tr>"  # fmt: skip
+    return (
+        f"<tr><td>{cell}</td>"
+        + "".join(f'<td class="n">{units.grouped(n) if n else ""}</td>' for n in numbers)
+        + "</tr>"
+    )
 
 
 def _legend(found: Explanation) -> str:

@@ -9,9 +9,11 @@ from gptcalc.analysis.memory.result import PARTS, Memory
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (
-    Column("part", "a device holds"), Column("bytes", "bytes", "bytes"), Column("share", "share", "share"),
+    Column("part", "a device holds"),
+    Column("bytes", "bytes", "bytes"),
+    Column("share", "share", "share"),
     Column("basis", ""),
-)  # fmt: skip
+)
 SUMS = (Column("part", "all devices hold"), Column("bytes", "bytes", "bytes"), Column("share", "share", "share"))
 #: as CSV has it: every byte in one row, named as in the JSON
 RAW = (Column("part", ""), Column("piece", ""), Column("bytes", ""), Column("basis", ""))

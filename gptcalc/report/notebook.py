@@ -14,9 +14,16 @@ from gptcalc.report.table import Table, View, cells
 
 #: the files whose tables show an answer
 FILES = {
-    "Params": "params", "KVCache": "kv", "Flops": "flops", "Memory": "memory", "Fit": "fit", "Served": "serve",
-    "Diff": "diff", "Explanation": "explained", "Trace": "trace",
-}  # fmt: skip
+    "Params": "params",
+    "KVCache": "kv",
+    "Flops": "flops",
+    "Memory": "memory",
+    "Fit": "fit",
+    "Served": "serve",
+    "Diff": "diff",
+    "Explanation": "explained",
+    "Trace": "trace",
+}
 
 
 def html(found: Outcome) -> str:

@@ -13,16 +13,26 @@ By = Literal["component", "group", "tensor"]
 
 FIGURES = (Column("figure", ""), Column("parameters", "parameters", "count"))
 COMPONENTS = (
-    Column("component", "component"), Column("params", "parameters", "count"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("component", "component"),
+    Column("params", "parameters", "count"),
+    Column("share", "share", "share"),
+)
 GROUPS = (
-    Column("group", "layers"), Column("layers", "×", "number"), Column("per_layer", "each", "count"),
-    Column("total", "total", "count"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("group", "layers"),
+    Column("layers", "×", "number"),
+    Column("per_layer", "each", "count"),
+    Column("total", "total", "count"),
+    Column("share", "share", "share"),
+)
 TENSORS = (
-    Column("group", "layers"), Column("count", "×", "number"), Column("tensor", "tensor"), Column("shape", "shape"),
-    Column("params", "each", "number"), Column("total", "total", "count"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("group", "layers"),
+    Column("count", "×", "number"),
+    Column("tensor", "tensor"),
+    Column("shape", "shape"),
+    Column("params", "each", "number"),
+    Column("total", "total", "count"),
+    Column("share", "share", "share"),
+)
 
 
 def view(found: Params, by: By | None = None) -> View:

@@ -111,10 +111,12 @@ def _folded(columns: list[Cells], width: int) -> list[Cells] | None:
     if excess > 0:
         return None
     rows: list[list[list[str]]] = [
-        [wrap(column.texts[row], own) if displayed(column.texts[row]) > own else [column.texts[row]]
-         for column, own in zip(columns, widths, strict=True)]
+        [
+            wrap(column.texts[row], own) if displayed(column.texts[row]) > own else [column.texts[row]]
+            for column, own in zip(columns, widths, strict=True)
+        ]
         for row in range(len(columns[0].texts))
-    ]  # fmt: skip
+    ]
     found = [Cells(column.title, column.right, [], column.role) for column in columns]
     for row in rows:
         for line in range(max(map(len, row))):

@@ -100,8 +100,13 @@ def rows(found: Iterable[Facts], keys: Sequence[str], sort: str | None = None) -
 
 
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge, "<=": operator.le, "!=": operator.ne, "=": operator.eq, ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "=": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
 class Condition(Struct, frozen=True):

@@ -14,8 +14,15 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("kv_bytes", "weights_bytes", "memory"), "bytes"),
     **dict.fromkeys(("prefill_flops", "decode_flops", "train_flops"), "flops"),
 }
-TITLES = {"total": "parameters", "kv_bytes": "cache", "weights_bytes": "weights", "prefill_flops": "prefill",
-          "decode_flops": "decode step", "train_flops": "training step", "non_embedding": "non-embedding"}  # fmt: skip
+TITLES = {
+    "total": "parameters",
+    "kv_bytes": "cache",
+    "weights_bytes": "weights",
+    "prefill_flops": "prefill",
+    "decode_flops": "decode step",
+    "train_flops": "training step",
+    "non_embedding": "non-embedding",
+}
 
 
 def view(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> View:

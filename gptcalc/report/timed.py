@@ -8,11 +8,17 @@ from gptcalc.report.table import Column, Table, View
 
 FIGURES = (Column("figure", ""), Column("value", "", "figure"), Column("remark", ""))
 STAGES = (
-    Column("pass", "pass"), Column("stage", "layers"), Column("layers", "×", "number"),
-    Column("flops", "FLOPs", "figure"), Column("weights", "weights", "figure"), Column("cache", "cache", "figure"),
-    Column("compute", "compute", "figure"), Column("memory", "memory", "figure"),
-    Column("interconnect", "interconnect", "figure"), Column("bound", "bound by"),
-)  # fmt: skip
+    Column("pass", "pass"),
+    Column("stage", "layers"),
+    Column("layers", "×", "number"),
+    Column("flops", "FLOPs", "figure"),
+    Column("weights", "weights", "figure"),
+    Column("cache", "cache", "figure"),
+    Column("compute", "compute", "figure"),
+    Column("memory", "memory", "figure"),
+    Column("interconnect", "interconnect", "figure"),
+    Column("bound", "bound by"),
+)
 
 
 def view(found: Timed, device: str) -> View:

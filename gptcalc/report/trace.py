@@ -10,9 +10,13 @@ from gptcalc.report.table import Column, Table, View
 from gptcalc.tracing import StepRow, Trace
 
 STEPS = (
-    Column("stage", "stage"), Column("step", "step"), Column("shapes", "shapes"), Column("flops", "FLOPs", "flops"),
-    Column("bytes", "result", "bytes"), Column("layers", "×", "number"),
-)  # fmt: skip
+    Column("stage", "stage"),
+    Column("step", "step"),
+    Column("shapes", "shapes"),
+    Column("flops", "FLOPs", "flops"),
+    Column("bytes", "result", "bytes"),
+    Column("layers", "×", "number"),
+)
 #: what is shown of a trace
 Show: TypeAlias = Literal["steps", "values", "heatmap"]
 MEANING = {

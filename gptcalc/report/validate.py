@@ -8,12 +8,19 @@ from gptcalc.report.table import Column, Table, View
 from gptcalc.validate import Validation
 
 CHECKS = (
-    Column("model", "model"), Column("name", "check"), Column("expected", "expected", "number"),
-    Column("found", "found", "number"), Column("ok", "ok"), Column("witness", "witness"),
-)  # fmt: skip
+    Column("model", "model"),
+    Column("name", "check"),
+    Column("expected", "expected", "number"),
+    Column("found", "found", "number"),
+    Column("ok", "ok"),
+    Column("witness", "witness"),
+)
 MODELS = (
-    Column("model", "model"), Column("ok", "ok"), Column("checks", "checks", "number"), Column("failed", "failed"),
-)  # fmt: skip
+    Column("model", "model"),
+    Column("ok", "ok"),
+    Column("checks", "checks", "number"),
+    Column("failed", "failed"),
+)
 
 
 def view(found: Sequence[Validation]) -> View:

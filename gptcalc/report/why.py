@@ -7,9 +7,14 @@ from gptcalc.analysis.why import Ledger
 from gptcalc.report.table import Column, Table, View
 
 ROWS = (
-    Column("group", "stage"), Column("equation", "equation"), Column("of", "of"), Column("ranges", "ranges"),
-    Column("times", "×", "number"), Column("amount", "amount", "number"), Column("share", "share", "share"),
-)  # fmt: skip
+    Column("group", "stage"),
+    Column("equation", "equation"),
+    Column("of", "of"),
+    Column("ranges", "ranges"),
+    Column("times", "×", "number"),
+    Column("amount", "amount", "number"),
+    Column("share", "share", "share"),
+)
 
 
 def view(ledger: Ledger) -> View:

@@ -30,8 +30,11 @@ CHECKPOINT_SUFFIXES = (".safetensors", ".safetensors.index.json", ".gguf", ".bin
 FILE_SUFFIXES = (*YAML_SUFFIXES, ".json", *CHECKPOINT_SUFFIXES)
 #: what the whole checkpoint of a folder is called
 WHOLE = (
-    "model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin",
-)  # fmt: skip
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+)
 
 
 class Model(Struct, frozen=True):
@@ -78,9 +81,13 @@ SWITCHES: ContextVar[tuple[str, ...]] = ContextVar("switches", default=())
 
 
 def load(
-    reference: Reference, overrides: Sequence[str] = (), *,
-    strict: bool = False, ignore: Collection[str] = (), switches: Sequence[str] = (),
-) -> Model:  # fmt: skip
+    reference: Reference,
+    overrides: Sequence[str] = (),
+    *,
+    strict: bool = False,
+    ignore: Collection[str] = (),
+    switches: Sequence[str] = (),
+) -> Model:
     """The model that a reference names: its variant by switches such as "gqa:4" (gptcalc.document.variant), with
     KEY=VALUE edits laid over the document.
 
@@ -333,8 +340,9 @@ def _from_checkpoint(path: str) -> Source:
         return replace(_from_text_file(config), tensors=path)
     raise InputError(
         f"{printable(path, 200)}: a checkpoint's header holds tensors, not an architecture",
-        "put its config.json beside it and name the folder", "unsupported",
-    )  # fmt: skip
+        "put its config.json beside it and name the folder",
+        "unsupported",
+    )
 
 
 def _read_stdin(stream: TextIO | None, limit: int) -> bytes:

@@ -17,9 +17,16 @@ LONGEST_HEADER = 100_000_000
 
 #: last words of tables that are derived, not learned: what old checkpoints carry along
 BUFFERS = (
-    "inv_freq", "cos_cached", "sin_cached", "tid2eid", "slope_rate", "query_decay", "key_decay", "diagonal_decay",
+    "inv_freq",
+    "cos_cached",
+    "sin_cached",
+    "tid2eid",
+    "slope_rate",
+    "query_decay",
+    "key_decay",
+    "diagonal_decay",
     "final_logits_bias",
-)  # fmt: skip
+)
 ROTARY = ("inv_freq", "cos_cached", "sin_cached")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
 MASKS = ("attn.bias", "attention.bias")

@@ -15,7 +15,7 @@ from gptcalc.sources.header import BUFFERS, Header, Tensor, is_mask, is_rotary, 
 
 Role: TypeAlias = Literal[
     "scales", "zero_points", "absmax", "g_idx", "masks", "rotary_tables", "bookkeeping", "adapters"
-]  # fmt: skip
+]
 
 #: last words of tensors that only a quantiser writes
 COMPANIONS: dict[str, Role] = {

@@ -285,9 +285,15 @@ def _new(machine: _Machine) -> None:
 
 
 CONSTANTS: dict[str, Callable[[], Any]] = {
-    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_DICT": dict, "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple, "EMPTY_SET": list, "MARK": lambda: MARK,
-}  # fmt: skip
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_DICT": dict,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_SET": list,
+    "MARK": lambda: MARK,
+}
 LITERALS = frozenset({
     "BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "BINFLOAT", "FLOAT", "BINUNICODE",
     "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE", "BINSTRING", "SHORT_BINSTRING", "STRING", "BINBYTES",

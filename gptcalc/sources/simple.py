@@ -167,9 +167,11 @@ def _is_list_of_words(value: str) -> bool:
     """Whether a value is [word, word …], which is read without compiling a pattern."""
     inside = value[1:-1]
     words = inside.split(",")
-    return value.endswith("]") and not set(inside) & _SPECIAL and all(
-        (first := word.strip(" ")[:1]).isalnum() or (first and first in "_.+/(") for word in words
-    )  # fmt: skip
+    return (
+        value.endswith("]")
+        and not set(inside) & _SPECIAL
+        and all((first := word.strip(" ")[:1]).isalnum() or (first and first in "_.+/(") for word in words)
+    )
 
 
 def _unquoted(word: str) -> str:

@@ -309,8 +309,9 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 #: by hand, as compiling patterns would take longer than all else that is done with a preset's text
 _DECIMAL = frozenset("0123456789.eE+-")
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
-_ENDLESS = frozenset((*(sign + word for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")),
-                      ".nan", ".NaN", ".NAN"))  # fmt: skip
+_ENDLESS = frozenset(
+    (*(sign + word for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")), ".nan", ".NaN", ".NAN")
+)
 _ANSWERS = {form for word in ("yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())}
 
 

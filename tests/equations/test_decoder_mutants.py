@@ -23,7 +23,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("no vectors of λ", "equations.attention", "λ_k{n}[a])\", **keys)", "λ_k{n}[a])\")", "diffllama"),
     ("values that say nothing", "equations.attention", ', W_Δ="mask.dt"', "", "doge"),
     ("no slopes", "equations.attention", ', A="mask.A"', "", "doge"),
-    ("a stream without its factor", "equations.sublayer", '"f_x": "residual.stream", ', "", "doge"),
+    ("a stream without its factor", "equations.sublayer", '"f_x": "residual.stream",', "", "doge"),
     ("a norm without its gate", "equations.sublayer", "if sublayer.norm_gate is not None", "if False", "axk2"),
     ("half of a norm's gate", "equations.sublayer", ', B_N="norm.gate_b"', "", "axk2"),
     ("streams that are mixed", "architecture.hyper", "self.n * self.mixed", "self.n", "hy_v4"),

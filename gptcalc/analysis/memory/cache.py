@@ -95,8 +95,9 @@ class Types(NamedTuple):
         if self.k is not FP8_DS_MLA or line.stored not in ("keys", "values", "entries"):
             return self.of(line, chosen).row_bytes(elements)
         if turned is None:
-            raise InputError(f"--kv-dtype {FP8_DS_MLA.name}: a layout of latents, which this model has none of",
-                             "use fp8", "usage")  # fmt: skip
+            raise InputError(
+                f"--kv-dtype {FP8_DS_MLA.name}: a layout of latents, which this model has none of", "use fp8", "usage"
+            )
         plain = elements - turned
         return plain + turned * BF16.block_bytes + 8 * -(-plain // (64 * 8))
 
@@ -119,9 +120,13 @@ UNDIVIDED = Layout()
 
 
 def pools(
-    model: Equations, kept: Types, parallel: Layout = UNDIVIDED, counts: Mapping[str, int] | None = None,
-    source: int = 0, modules: bool = False,
-) -> list[Pool]:  # fmt: skip
+    model: Equations,
+    kept: Types,
+    parallel: Layout = UNDIVIDED,
+    counts: Mapping[str, int] | None = None,
+    source: int = 0,
+    modules: bool = False,
+) -> list[Pool]:
     """What the store lines keep on one device, per stage and kind. `counts`: how often each stage runs here.
 
     modules: those for multi-token prediction as well.

@@ -125,8 +125,11 @@ def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> Cac
     """What an engine keeps of latents. InputError where it runs no such model: llama.cpp never ran decoders that attend
     to an image's states, vLLM no longer since 0.11 (vllm/model_executor/models/registry.py)."""
     if engine in ("vllm", "llama.cpp") and architecture.encoded is not None:
-        raise InputError(f"--engine {engine}: it runs no decoder that attends to another encoder's states",
-                         "ideal and transformers do", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--engine {engine}: it runs no decoder that attends to another encoder's states",
+            "ideal and transformers do",
+            "unsupported",
+        )
     return "expanded" if engine == "llama.cpp" and architecture.storage.gguf in EXPANDED else asked
 
 
@@ -134,30 +137,42 @@ def check_runs(engine: Engine, architecture: Architecture) -> None:
     """InputError where an engine has no model of this kind: of RWKV vLLM none, llama.cpp 6 and 7 (LLM_ARCH_RWKV6,
     LLM_ARCH_RWKV7), whose past is a matrix for each head."""
     if engine in ("vllm", "llama.cpp") and is_looped(architecture):
-        raise InputError(f"--engine {engine}: what it sets aside for layers that run several times is not known here",
-                         "ideal and transformers are", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--engine {engine}: what it sets aside for layers that run several times is not known here",
+            "ideal and transformers are",
+            "unsupported",
+        )
     mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
     refused = (TimeMixing, MatrixMixing, DeltaMixing) if engine == "vllm" else (TimeMixing,)
     if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, refused) for mixer in mixers):
         which = "RWKV" if engine == "vllm" else "RWKV-4"
-        raise InputError(f"--engine {engine}: it runs no model whose mixers read the last token's input ({which})",
-                         "ideal and transformers do", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--engine {engine}: it runs no model whose mixers read the last token's input ({which})",
+            "ideal and transformers do",
+            "unsupported",
+        )
 
 
 def held(
     engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2, sequences: int = 1
-) -> list[Held]:  # fmt: skip
+) -> list[Held]:
     """What an engine sets aside for sequences of `context` tokens, pool by pool.
 
     chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight.
     """
     if engine != "ideal" and any(pool.every > 1 for pool in pools):
-        raise InputError(f"--engine {engine}: compressed entries, whose pages of several sizes it packs into one block "
-                         "beside those of their compressors, are not counted here", "only ideal's are",
-                         "unsupported")  # fmt: skip
+        raise InputError(
+            f"--engine {engine}: compressed entries, whose pages of several sizes it packs into one block "
+            "beside those of their compressors, are not counted here",
+            "only ideal's are",
+            "unsupported",
+        )
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
-        raise InputError(f"--engine {engine}: what it sets aside for latents in a window is not known here",
-                         "ideal and transformers are", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--engine {engine}: what it sets aside for latents in a window is not known here",
+            "ideal and transformers are",
+            "unsupported",
+        )
     growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
     recurrent = _recurrent(pools)
@@ -288,8 +303,11 @@ def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int
     """Attention beside recurrent layers: all pages are as large as a state, or as the attention's that hold one."""
     sizes = {pool.bytes for pool in growing}
     if len(sizes) > 1:
-        raise InputError("--engine vllm: pages of several sizes beside recurrent states are not known here",
-                         "only ideal is", "unsupported")  # fmt: skip
+        raise InputError(
+            "--engine vllm: pages of several sizes beside recurrent states are not known here",
+            "only ideal is",
+            "unsupported",
+        )
     (token,) = sizes
     states: dict[str, int] = {}
     for pool in recurrent:

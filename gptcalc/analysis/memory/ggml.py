@@ -315,10 +315,12 @@ class Graph:
         kept = [line for stage, _ in stages for line in stage.lines if isinstance(line.kept, Pairs)]
         self.caches = sorted({_is_windowed(line.kept) for line in kept})
         self.values = sum(
-            max((_numbers(line) for line in kept if line.stored == "values" and _is_windowed(line.kept) is windowed),
-                default=0)
+            max(
+                (_numbers(line) for line in kept if line.stored == "values" and _is_windowed(line.kept) is windowed),
+                default=0,
+            )
             for windowed in self.caches
-        )  # fmt: skip
+        )
         needed = [set(part.came) for part in self.parts]
         self.later = [set[str]().union(*needed[at + 1 :]) for at in range(len(needed))]
 

@@ -122,9 +122,12 @@ def _over_past(lines: list[Line]) -> set[str]:
     """What is made of all tokens so far, and not cached."""
     cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
     return {
-        ref.name for line in lines if line.kind == "sum" for ref in line.statement.references
+        ref.name
+        for line in lines
+        if line.kind == "sum"
+        for ref in line.statement.references
         if "past" in (roles := line.roles(ref)) and "new" not in roles
-    } - cached  # fmt: skip
+    } - cached
 
 
 def _read(line: Line) -> list[Reference]:

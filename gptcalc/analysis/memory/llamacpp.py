@@ -17,9 +17,14 @@ class Buffers:
     """Compute buffers as a function of the cells that are set aside."""
 
     def __init__(
-        self, architecture: Architecture, how: InferenceRun, kept: Types, counts: Sequence[Mapping[str, int]],
-        copied: int, copies: int,
-    ) -> None:  # fmt: skip
+        self,
+        architecture: Architecture,
+        how: InferenceRun,
+        kept: Types,
+        counts: Sequence[Mapping[str, int]],
+        copied: int,
+        copies: int,
+    ) -> None:
         """counts: how often each stage runs on a device; copied: the largest matrix on the host, in bytes: with one,
         the first device multiplies for layers that are on none; copies: passes in flight."""
         form = form_of("llama.cpp", architecture, how.mla_cache)

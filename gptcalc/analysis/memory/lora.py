@@ -131,8 +131,11 @@ def parsed(text: str, storage: Storage = PLAIN) -> LoRA:
         raise InputError(f"--lora {printable(text)!r}: no rank", example, "usage")
     if not colon:
         if storage.gguf not in WITH_DEFAULT | OF_SEVERAL:
-            raise InputError(f"--lora {rank}: PEFT has no default targets for {storage.gguf} and asks for some",
-                             f"write --lora {rank}:all or --lora {rank}:attn.q,attn.v", "usage")  # fmt: skip
+            raise InputError(
+                f"--lora {rank}: PEFT has no default targets for {storage.gguf} and asks for some",
+                f"write --lora {rank}:all or --lora {rank}:attn.q,attn.v",
+                "usage",
+            )
         return LoRA(int(rank), storage=storage)
     words = [SPELLINGS.get(word, word) if word == "all-linear" else word for word in targets.split(",")]
     if "" in words:
@@ -169,8 +172,11 @@ def check(shares: Iterable[Share], chosen: LoRA) -> None:
     if not missing or (not wrong and len(missing) < len(chosen.resolved())):
         return
     names = sorted({s.tensor.weight.plain for s in listed if s.tensor.kind == "matrix"})
-    raise InputError(f"--lora: {printable((wrong or missing)[0])!r} is no matrix of this model",
-                     f"its matrices are {', '.join(names)}; or all", "usage")  # fmt: skip
+    raise InputError(
+        f"--lora: {printable((wrong or missing)[0])!r} is no matrix of this model",
+        f"its matrices are {', '.join(names)}; or all",
+        "usage",
+    )
 
 
 def _matching(matrices: list[Share], target: str, chosen: LoRA) -> Iterator[Adapter]:

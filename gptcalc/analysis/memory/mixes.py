@@ -31,9 +31,13 @@ MIXES = {
 
 #: what llama-quantize calls some of them besides (tools/quantize/quantize.cpp)
 SPELLINGS = {
-    "gguf-f16": "f16", "bf16-gguf": "gguf-bf16", "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m",
+    "gguf-f16": "f16",
+    "bf16-gguf": "gguf-bf16",
+    "q3_k": "q3_k_m",
+    "q4_k": "q4_k_m",
+    "q5_k": "q5_k_m",
     "mxfp4-moe": "mxfp4_moe",
-}  # fmt: skip
+}
 
 #: what the converter leaves in its own type: experts in mxfp4, 16 bits. It widens whatever else is packed
 AS_THEY_ARE = frozenset({BF16.name, FP16.name, MXFP4.name})
@@ -48,8 +52,10 @@ NEEDS_IMATRIX = LOW | {"iq3_xxs", "q2_k_s"}
 FALLBACK = {
     **dict.fromkeys((IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ4_XS), IQ4_NL),
     **dict.fromkeys((Q2_K, Q3_K, TQ1_0, TQ2_0), Q4_0),
-    Q4_K: Q5_0, Q5_K: Q5_1, Q6_K: Q8_0,
-}  # fmt: skip
+    Q4_K: Q5_0,
+    Q5_K: Q5_1,
+    Q6_K: Q8_0,
+}
 
 #: what a tensor is for; of queries, keys and values in one matrix all three have the same rule
 Rule: TypeAlias = Use | Literal["qkv"]
@@ -74,8 +80,12 @@ TYPES = {type_.name: type_ for type_ in (FP32, FP16, BF16, MXFP4, *GGML.values()
 SPLIT: frozenset[Ggml] = frozenset({"baichuan", "bailingmoe", "internlm2"})
 #: how llama.cpp knows a model like Llama 2's 70B, in which V is small: so many layers, and for some fewer KV heads
 BIG: dict[Ggml, tuple[int, bool]] = {
-    "llama": (80, True), "qwen2": (80, False), "deci": (80, False), "olmo": (80, False), "jais2": (68, False),
-}  # fmt: skip
+    "llama": (80, True),
+    "qwen2": (80, False),
+    "deci": (80, False),
+    "olmo": (80, False),
+    "jais2": (68, False),
+}
 
 
 class Mix(NamedTuple):
@@ -119,8 +129,11 @@ def converted(stored: str) -> str:
 def _given(text: str) -> tuple[str, DType]:
     part, _, name = text.partition("=")
     if not part or not any(part in tensor + more for tensor in TENSORS.values() for more in ("", "_exps", "_shexp")):
-        raise InputError(f"--dtype: no tensors are called {printable(part)!r}",
-                         f"write ffn_down=q6_k; known are {', '.join(TENSORS.values())}", "usage")  # fmt: skip
+        raise InputError(
+            f"--dtype: no tensors are called {printable(part)!r}",
+            f"write ffn_down=q6_k; known are {', '.join(TENSORS.values())}",
+            "usage",
+        )
     if name not in TYPES:
         raise InputError(
             f"--dtype: {printable(part)}: no type {printable(name)!r}", f"one of {', '.join(TYPES)}", "usage"
@@ -170,11 +183,15 @@ def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
     mtp = architecture.mtp.n if architecture.mtp is not None and storage.mtp else 0
     layers, fewer = BIG.get(storage.gguf, (0, False))
     return Traits(
-        architecture.n_layers + mtp, n_experts, ratio, architecture.head.tying and not storage.tied_head, storage.gguf,
+        architecture.n_layers + mtp,
+        n_experts,
+        ratio,
+        architecture.head.tying and not storage.tied_head,
+        storage.gguf,
         fused="qkv" in storage.fused and storage.gguf not in SPLIT,
         is_70b=architecture.n_layers == layers and not (fewer and ratio == 1),
         imatrix=imatrix,
-    )  # fmt: skip
+    )
 
 
 def by_layer(mix: str) -> frozenset[Rule]:
@@ -192,9 +209,7 @@ def more_bits(i: int, n: int) -> bool:
     return i < n // 8 or i >= 7 * n // 8 or (i - n // 8) % 3 == 2
 
 
-def tensor_type(
-    mix: str, use: Rule, row: int, model: Traits, i: int = 0, n: int = 1, stacked: bool = False
-) -> DType:  # fmt: skip
+def tensor_type(mix: str, use: Rule, row: int, model: Traits, i: int = 0, n: int = 1, stacked: bool = False) -> DType:
     """The type of a matrix with rows of `row` numbers, the i-th of n of its use; `stacked`: several in one tensor."""
     default = MIXES[mix]
     if use in WIDE:
@@ -297,9 +312,16 @@ def _out(mix: str, model: Traits) -> DType:
                   "iq3_xxs", "iq3_xs", "iq3_s", "iq3_m", "iq4_nl", "iq4_xs")  # fmt: skip
         return Q5_K if mix in raised or mix in LOW else default
     return {
-        "iq1_s": IQ2_XXS, "iq1_m": IQ2_XXS, "iq2_s": IQ3_S, "iq2_m": IQ3_S, "iq3_xxs": IQ3_S, "iq3_m": Q4_K,
-        "q2_k": Q3_K, "q3_k_m": Q4_K, "q3_k_l": Q5_K,
-    }.get(mix, default)  # fmt: skip
+        "iq1_s": IQ2_XXS,
+        "iq1_m": IQ2_XXS,
+        "iq2_s": IQ3_S,
+        "iq2_m": IQ3_S,
+        "iq3_xxs": IQ3_S,
+        "iq3_m": Q4_K,
+        "q2_k": Q3_K,
+        "q3_k_m": Q4_K,
+        "q3_k_l": Q5_K,
+    }.get(mix, default)
 
 
 def _down_low(mix: str, i: int, n: int) -> DType:

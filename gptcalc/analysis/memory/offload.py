@@ -39,13 +39,21 @@ def check(how: InferenceRun) -> None:
     """Only llama.cpp splits so, and only by layers."""
     if how.flash_attn == "off":
         if how.engine != "llama.cpp":
-            raise InputError(f"--flash-attn off: --engine {how.engine} has no such choice",
-                             "add --engine llama.cpp", "usage")  # fmt: skip
+            raise InputError(
+                f"--flash-attn off: --engine {how.engine} has no such choice", "add --engine llama.cpp", "usage"
+            )
         if dtype(how.kv_dtype.rpartition(":")[2]).block > 1:
-            raise InputError(f"--flash-attn off: llama.cpp keeps no values in {how.kv_dtype.rpartition(':')[2]} then",
-                             "use bf16, or --flash-attn on", "usage")  # fmt: skip
-    for name, given in (("--ngl", how.ngl is not None), ("--n-cpu-moe", how.n_cpu_moe),
-                        ("--tensor-split", how.tensor_split), ("--override-tensor", how.override_tensor)):  # fmt: skip
+            raise InputError(
+                f"--flash-attn off: llama.cpp keeps no values in {how.kv_dtype.rpartition(':')[2]} then",
+                "use bf16, or --flash-attn on",
+                "usage",
+            )
+    for name, given in (
+        ("--ngl", how.ngl is not None),
+        ("--n-cpu-moe", how.n_cpu_moe),
+        ("--tensor-split", how.tensor_split),
+        ("--override-tensor", how.override_tensor),
+    ):
         if given and how.engine != "llama.cpp":
             raise InputError(f"{name}: --engine {how.engine} has no such split", "add --engine llama.cpp", "usage")
         if given and not by_layers(how):
@@ -108,8 +116,11 @@ def _shares(how: InferenceRun) -> list[Fraction]:
     if not shares or min(shares) <= 0:
         raise InputError(f"--tensor-split {printable(how.tensor_split)}: not a list of shares", "write 3,1", "usage")
     if len(shares) != how.pp:
-        raise InputError(f"--tensor-split {printable(how.tensor_split)}: {len(shares)} shares for {how.pp} devices",
-                         f"add --devices {len(shares)}", "usage")  # fmt: skip
+        raise InputError(
+            f"--tensor-split {printable(how.tensor_split)}: {len(shares)} shares for {how.pp} devices",
+            f"add --devices {len(shares)}",
+            "usage",
+        )
     return shares
 
 
@@ -119,8 +130,11 @@ def _spared(text: str | None) -> list[re.Pattern[str]]:
     for word in [] if text is None else text.split(","):
         pattern, equals, place = word.rpartition("=")
         if not equals or not pattern or place.upper() != "CPU":
-            raise InputError(f"--override-tensor: {printable(word)!r} names no place that is known here",
-                             "write ffn_.*_exps=CPU", "usage")  # fmt: skip
+            raise InputError(
+                f"--override-tensor: {printable(word)!r} names no place that is known here",
+                "write ffn_.*_exps=CPU",
+                "usage",
+            )
         try:
             found.append(re.compile(pattern))
         except re.error as error:

@@ -22,13 +22,26 @@ class Device(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def holding(
-        cls, *, weights: int = 0, kv: int = 0, activations: int = 0,
-        gradients: int = 0, optimizer: int = 0, overhead: int = 0,
-    ) -> Device:  # fmt: skip
+        cls,
+        *,
+        weights: int = 0,
+        kv: int = 0,
+        activations: int = 0,
+        gradients: int = 0,
+        optimizer: int = 0,
+        overhead: int = 0,
+    ) -> Device:
         """A device with these parts, their sum filled in."""
         total = weights + kv + activations + gradients + optimizer + overhead
-        return cls(weights=weights, kv=kv, activations=activations, gradients=gradients, optimizer=optimizer,
-                   overhead=overhead, total=total)  # fmt: skip
+        return cls(
+            weights=weights,
+            kv=kv,
+            activations=activations,
+            gradients=gradients,
+            optimizer=optimizer,
+            overhead=overhead,
+            total=total,
+        )
 
 
 #: the parts of a device's memory, in the order in which they are shown

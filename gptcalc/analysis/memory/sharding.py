@@ -70,17 +70,27 @@ def layout(architecture: Architecture, how: InferenceRun | PacedRun | TrainingRu
     if pp > MAX_STAGES:
         raise InputError(f"--pp {pp}: more than {MAX_STAGES} pipeline stages", kind="usage")
     if pp > architecture.n_layers:
-        raise InputError(f"--pp {pp}: {architecture.name} has {architecture.n_layers} layers, each stage needs one",
-                         kind="usage")  # fmt: skip
+        raise InputError(
+            f"--pp {pp}: {architecture.name} has {architecture.n_layers} layers, each stage needs one", kind="usage"
+        )
     if pp > 1 and architecture.encoder is not None:
-        raise InputError(f"--pp {pp}: how an encoder and a decoder share pipeline stages is not defined here",
-                         "--tp divides both", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--pp {pp}: how an encoder and a decoder share pipeline stages is not defined here",
+            "--tp divides both",
+            "unsupported",
+        )
     if pp > 1 and is_looped(architecture):
-        raise InputError(f"--pp {pp}: how the passes of a loop go through pipeline stages is not defined here",
-                         "--tp divides it", "unsupported")  # fmt: skip
+        raise InputError(
+            f"--pp {pp}: how the passes of a loop go through pipeline stages is not defined here",
+            "--tp divides it",
+            "unsupported",
+        )
     if (tp * ranks) % ep:
-        raise InputError(f"--ep {ep}: does not divide the {tp * ranks} ranks of --tp {tp} and --dp {ranks}",
-                         f"give --dp {ep // gcd(ep, tp)}", "usage")  # fmt: skip
+        raise InputError(
+            f"--ep {ep}: does not divide the {tp * ranks} ranks of --tp {tp} and --dp {ranks}",
+            f"give --dp {ep // gcd(ep, tp)}",
+            "usage",
+        )
     return found
 
 

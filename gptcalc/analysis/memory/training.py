@@ -87,8 +87,9 @@ class Training:
         elif format is None or format.packed != "none":
             raise InputError(
                 f"--dtype {self.dtype}: weights are trained in bf16, fp16 or fp32",
-                "with --lora they stay as they are, in nf4, int8 and others", "usage",
-            )  # fmt: skip
+                "with --lora they stay as they are, in nf4, int8 and others",
+                "usage",
+            )
 
     # weights and states
 
@@ -195,8 +196,9 @@ class Training:
         pieces = {f"activations.{name}": size for name, size in parts.items()}
         pieces |= {"optimizer.master weights": own.master, "optimizer.moments": own.moments}
         for part, whole, layer in (
-            ("weights", own.weights, own.gathered_weights), ("gradients", own.gradients, own.gathered_gradients)
-        ):  # fmt: skip
+            ("weights", own.weights, own.gathered_weights),
+            ("gradients", own.gradients, own.gathered_gradients),
+        ):
             pieces |= {f"{part}.own": whole - layer, f"{part}.largest layer": layer}
         return Held(device, own, {name: size for name, size in pieces.items() if size}, self.in_flight(number, batch))
 

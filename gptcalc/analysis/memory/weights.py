@@ -90,9 +90,15 @@ class Weights:
     """A model's weights in one format, split one way."""
 
     def __init__(
-        self, architecture: Architecture, dtype: str, parallel: Layout, engine: str = "ideal",
-        tiles: Mapping[str, int] = {}, modules: bool = False, filed: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        architecture: Architecture,
+        dtype: str,
+        parallel: Layout,
+        engine: str = "ideal",
+        tiles: Mapping[str, int] = {},
+        modules: bool = False,
+        filed: bool = False,
+    ) -> None:
         """`filed`: as the files at hand have them, where there are any."""
         self.architecture = architecture
         self.parallel = parallel
@@ -254,9 +260,14 @@ class Weights:
         return found
 
     def share(
-        self, entry: Entry, times: int, i: int = 0, n: int = 1, again: bool = False,
+        self,
+        entry: Entry,
+        times: int,
+        i: int = 0,
+        n: int = 1,
+        again: bool = False,
         stored: tuple[str, int] | None = None,
-    ) -> Share:  # fmt: skip
+    ) -> Share:
         """What a device has of a tensor; `stored`: its type and bytes in the files at hand."""
         if stored is None:
             stored = self.files.get(entry.tensor.weight.key)
@@ -351,8 +362,9 @@ class Weights:
             if size % step == 0 and mine_ % step:
                 raise InputError(
                     f"--tp {self.parallel.tp}: {entry.tensor.weight.key} would have {mine_} of {size} channels on a "
-                    f"device, not a multiple of {self.dtype}'s blocks of {step}", kind="usage",
-                )  # fmt: skip
+                    f"device, not a multiple of {self.dtype}'s blocks of {step}",
+                    kind="usage",
+                )
 
 
 def _shape(tensor: Tensor, sizes: list[int]) -> tuple[int, ...]:

@@ -67,8 +67,11 @@ class Collected:
         name = self.how.dtype
         format = weight_format(name)
         if format is None or format.packed != "none":
-            raise InputError(f"--dtype {printable(name)}: its bytes go by whole blocks, which no polynomial counts",
-                             "sweep knows fp32, bf16 and fp16", "unsupported")  # fmt: skip
+            raise InputError(
+                f"--dtype {printable(name)}: its bytes go by whole blocks, which no polynomial counts",
+                "sweep knows fp32, bf16 and fp16",
+                "unsupported",
+            )
         wide = Fraction(format.wide.block_bytes)
         return self.params(
             self.entries, lambda e: Fraction(FP32.block_bytes) if e.tensor.weight.use == "selection" else wide
@@ -170,15 +173,11 @@ FIGURES: dict[str, Figure] = {
     "active": Figure("parameters that one token uses", lambda c: c.params(c.entries, c.active_share)),
     "embedding": Figure(
         "parameters of the tables of tokens, positions and types",
-        lambda c: c.params(
-            [e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of
-        ),
+        lambda c: c.params([e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of),
     ),
     "non_embedding": Figure(
         "total without the embedding",
-        lambda c: c.params(
-            [e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of
-        ),
+        lambda c: c.params([e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of),
     ),
     "kv_bytes": Figure("of the cache of --batch sequences at --context", lambda c: c.kv_bytes()),
     "weights_bytes": Figure("of the weights in --dtype", lambda c: c.weights_bytes()),
@@ -186,7 +185,7 @@ FIGURES: dict[str, Figure] = {
     "prefill_flops": Figure("of a prompt of --context tokens", lambda c: c.flops("prefill")),
     "decode_flops": Figure("of the last token of --context", lambda c: c.flops("decode")),
     "train_flops": Figure("of a training step on --context tokens", lambda c: _thrice(c.flops("train"))),
-}  # fmt: skip
+}
 
 
 def _sum(*parts: poly.Polynomial) -> poly.Polynomial:

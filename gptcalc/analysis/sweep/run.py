@@ -55,8 +55,14 @@ class Sweep:
         self.where = Where() if grid.where is None else parsed(grid.where, known)
         self.order = None if grid.sort is None else Order.of(grid.sort, known, "--sort")
         self.front = [Order.of(word, known, "--pareto") for word in grid.pareto]
-        shown = [*keys, *(name for name, own in zip(LENGTHS, (grid.contexts, grid.batches), strict=True)
-                          if len(own) > 1 or own[0] not in (None, 1))]  # fmt: skip
+        shown = [
+            *keys,
+            *(
+                name
+                for name, own in zip(LENGTHS, (grid.contexts, grid.batches), strict=True)
+                if len(own) > 1 or own[0] not in (None, 1)
+            ),
+        ]
         self.columns = self._columns([*shown, *DEFAULT], [*keys, *LENGTHS, *FIGURES])
         if len(self.front) == 1:
             raise InputError("--pareto: one column alone has a best point, and no front", "name two or more", "usage")
@@ -102,8 +108,9 @@ class Sweep:
                 found = found[: grid.top]
                 break
             if len(found) > MOST_SORTED:
-                raise InputError(f"sweep: more than {MOST_SORTED:,} rows to hold", "--top or --where leave fewer",
-                                 "usage")  # fmt: skip
+                raise InputError(
+                    f"sweep: more than {MOST_SORTED:,} rows to hold", "--top or --where leave fewer", "usage"
+                )
         return [{key: row[key] for key in self.columns} for row in ordered(found, self.order)]
 
     def lists(self) -> Iterator[list[list[Any]]]:

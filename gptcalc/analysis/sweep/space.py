@@ -76,9 +76,14 @@ class Space:
     """All combinations of axes, contexts and batches. The free ones vary fastest."""
 
     def __init__(
-        self, document: Settings, axes: Sequence[Axis], contexts: Sequence[int | None], batches: Sequence[int],
-        figures: Sequence[str], how: SweepRun,
-    ) -> None:  # fmt: skip
+        self,
+        document: Settings,
+        axes: Sequence[Axis],
+        contexts: Sequence[int | None],
+        batches: Sequence[int],
+        figures: Sequence[str],
+        how: SweepRun,
+    ) -> None:
         self.document = document
         self.axes = axes
         self.contexts = contexts
@@ -178,9 +183,13 @@ class Space:
         collected = Collected(model, self.how, symbols, False)
         try:
             ranges = {
-                index: collected.range(index) for form in forms(model) for stage in form.main
-                for line in stage.lines for index in line.ranges().values() if index.is_fixed
-            }  # fmt: skip
+                index: collected.range(index)
+                for form in forms(model)
+                for stage in form.main
+                for line in stage.lines
+                for index in line.ranges().values()
+                if index.is_fixed
+            }
             sizes = {symbol: probe[key] for symbol, key in symbols.items()}
             right = all(value(terms, sizes) == index.size for index, terms in ranges.items())
             return right and not collected.stored_freely()
@@ -284,13 +293,14 @@ def alike(a: Equations, b: Equations) -> bool:
     if [name for name, _ in left] != [name for name, _ in right]:
         return False
     return all(
-        len(own) == len(others) and all(
+        len(own) == len(others)
+        and all(
             (x.text, x.kind, x.passes, x.condition, x.stored, x.kept)
             == (y.text, y.kind, y.passes, y.condition, y.stored, y.kept)
             for x, y in zip(own, others, strict=True)
         )
         for (_, own), (_, others) in zip(left, right, strict=True)
-    )  # fmt: skip
+    )
 
 
 def value(terms: poly.Polynomial, sizes: Mapping[str, int]) -> int:

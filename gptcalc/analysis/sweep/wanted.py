@@ -54,8 +54,11 @@ def parsed(text: str, known: Collection[str]) -> Where:
         for word in re.split(r"\band\b", part):
             match = COMPARISON.fullmatch(word)
             if match is None:
-                raise InputError(f"--where: {printable(word.strip())!r} is no comparison",
-                                 "write 'memory < 24GiB and total < 8e9'", "usage")  # fmt: skip
+                raise InputError(
+                    f"--where: {printable(word.strip())!r} is no comparison",
+                    "write 'memory < 24GiB and total < 8e9'",
+                    "usage",
+                )
             key, sign, number = match.groups()
             check(key, known, "--where")
             tests.append(Test(key, "==" if sign == "=" else sign, limit(number)))

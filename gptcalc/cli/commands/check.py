@@ -32,11 +32,9 @@ def command(
             "KEY=VALUE",
         ),
     ] = [],  # noqa: B006
-    write: Annotated[
-        str | None, Option("Write all costs to a lock file for --expect.", "FILE")
-    ] = None,
+    write: Annotated[str | None, Option("Write all costs to a lock file for --expect.", "FILE")] = None,
     settings: Set = [],  # noqa: B006
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Exit 1 where a figure differs from what is expected; for CI."""
     from gptcalc.sources import load
 

@@ -23,11 +23,12 @@ def command(
         Option(
             "A section (attn, moe, Rope), a key (window), or a command (params: the keys of its JSON). Default: a "
             "preset's own keys.",
-            "NAME", positional=True,
+            "NAME",
+            positional=True,
         ),
     ] = None,
     every: Annotated[bool, Option("Every section too.", name="--all")] = False,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """The keys of preset files and of each command's JSON: types, defaults, meaning."""
     found = _found(name, every)
     return Answer(found, show("keys", found), is_list=True)

@@ -32,8 +32,12 @@ def command(
     model: Model,
     settings: Annotated[
         list[str],
-        Option("A key of the preset and its values: n_kv_heads=1,2,4,8, n_layers=16..64:16, d_ff=1K..32K (doubling); "
-               "may be repeated.", "KEY=VALUES", name="--set"),
+        Option(
+            "A key of the preset and its values: n_kv_heads=1,2,4,8, n_layers=16..64:16, d_ff=1K..32K (doubling); "
+            "may be repeated.",
+            "KEY=VALUES",
+            name="--set",
+        ),
     ] = [],  # noqa: B006
     context: Annotated[
         str | None,
@@ -59,7 +63,7 @@ def command(
     of: Annotated[
         str | None, Option("One of several parts that together are the whole: 3/100.", "PART", name="--part")
     ] = None,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Every combination of values, exactly: parameters, cache, FLOPs; millions of points a second."""
     from functools import cache
 

@@ -36,8 +36,11 @@ def command(
     devices: Devices = None,
     mfu: Annotated[
         Fraction | None,
-        Option("Share of the peak rate that the model's FLOPs reach. Default: all there can be.", "SHARE",
-               read=share("--mfu")),
+        Option(
+            "Share of the peak rate that the model's FLOPs reach. Default: all there can be.",
+            "SHARE",
+            read=share("--mfu"),
+        ),
     ] = None,
     tokens_per_second: Annotated[
         Fraction | None,
@@ -48,7 +51,7 @@ def command(
     ] = None,
     utilization: Utilization = None,
     settings: Set = [],  # noqa: B006
-) -> Answer:  # fmt: skip
+) -> Answer:
     """What a training run takes: FLOPs, device hours, days, money, and whether a step fits."""
     from gptcalc.analysis.pretraining import pretrained
     from gptcalc.sources import load
@@ -59,9 +62,14 @@ def command(
     named = asked(device)
     loaded = load(model, settings)
     run = how.to(
-        PretrainRun, devices=counted(devices, named.number), tokens=tokens, mfu=mfu,
-        tokens_per_second=tokens_per_second, price=price, utilization=utilization or DEVICE_SHARE,
-    )  # fmt: skip
+        PretrainRun,
+        devices=counted(devices, named.number),
+        tokens=tokens,
+        mfu=mfu,
+        tokens_per_second=tokens_per_second,
+        price=price,
+        utilization=utilization or DEVICE_SHARE,
+    )
     found = pretrained(loaded.architecture, named.model, run)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
     return Answer(found, show("pretraining", found, named.model.title), warnings)

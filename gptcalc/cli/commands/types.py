@@ -12,10 +12,8 @@ RESULT = "gptcalc.report.types:Read"
 
 
 def command(
-    pattern: Annotated[
-        str | None, Option("Part of a model_type, such as qwen.", "PATTERN", positional=True)
-    ] = None,
-) -> Answer:  # fmt: skip
+    pattern: Annotated[str | None, Option("Part of a model_type, such as qwen.", "PATTERN", positional=True)] = None,
+) -> Answer:
     """The model types of config.json files that are read, and why others are not."""
     from gptcalc.report.types import known
 

@@ -12,8 +12,14 @@ from gptcalc.sources.gguf.styles import Style
 #: llama.cpp's numbers for how experts are weighed
 GATING = {1: "softmax", 2: "sigmoid", 3: "topk_softmax", 4: "sqrtsoftplus"}
 #: the gated form of an activation function
-GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu", "relu2": "relu2glu",
-         "silu_oai": "swiglu_oai"}  # fmt: skip
+GATED = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu_tanh": "geglu_tanh",
+    "relu": "reglu",
+    "relu2": "relu2glu",
+    "silu_oai": "swiglu_oai",
+}
 
 #: routers that weigh the chosen experts alone: their weights sum to 1 already
 OF_CHOSEN = ("topk_softmax", "sparsemixer")

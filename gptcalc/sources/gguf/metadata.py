@@ -21,8 +21,9 @@ class Facts:
         self.tensors = tensors
         name = metadata.get("general.architecture")
         if not isinstance(name, str) or not name:
-            raise InputError("metadata has no general.architecture: the tensors alone don't say what model it is",
-                             kind="unsupported")  # fmt: skip
+            raise InputError(
+                "metadata has no general.architecture: the tensors alone don't say what model it is", kind="unsupported"
+            )
         self.architecture = name
         self.blocks = self.size("block_count", most=MOST_LAYERS)
         self.modules = self.size("nextn_predict_layers", 0, least=0)  # counted among the blocks

@@ -38,8 +38,9 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
         parts = [sections.name(mixer) for mixer in mixers.of(layer)]
         units = [sections.name(unit) for unit in feed_forward(facts, style, layer)]
         if not parts and not units:
-            raise InputError(f"blk.{layer}: neither attention nor a feed-forward part that is understood",
-                             kind="unsupported")  # fmt: skip
+            raise InputError(
+                f"blk.{layer}: neither attention nor a feed-forward part that is understood", kind="unsupported"
+            )
         layers.append(joined(facts, layer, parts, units))
     whole = {
         **top_level(facts, style),

@@ -81,8 +81,10 @@ RECURRENT: dict[str, Entry] = {
     "conv.out": "shortconv.out_proj",
 }  # fmt: skip
 
-_mixed = together("time_mix_lerp_fused", tuple((f"deltamix.{part}_mix", 1) for part in (
-    "receptance", "decay", "k", "v", "rate", "gate")))  # fmt: skip
+_mixed = together(
+    "time_mix_lerp_fused",
+    tuple((f"deltamix.{part}_mix", 1) for part in ("receptance", "decay", "k", "v", "rate", "gate")),
+)
 
 #: RWKV's, whose biases of bottlenecks have names of their own
 MIXING: dict[str, Entry] = {

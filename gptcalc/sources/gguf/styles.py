@@ -100,8 +100,9 @@ STYLES: dict[str, Style] = {
     "lfm2": Style(),
     "lfm2moe": SIGMOID,
     "llama": LLAMA,
-    "llama4": Style(adjacent=True, every=4, chunk=8192, full_rotates=False, router="topk_sigmoid", at_input=True,
-                    bare_qk_norm=True),
+    "llama4": Style(
+        adjacent=True, every=4, chunk=8192, full_rotates=False, router="topk_sigmoid", at_input=True, bare_qk_norm=True
+    ),
     "mamba": Style(positions=False),
     "mamba2": Style(positions=False),
     "mimo2": SIGMOID,
@@ -145,7 +146,7 @@ STYLES: dict[str, Style] = {
     "step35": SIGMOID,
     "t5": Style(function="relu", positions=False),  # in a file of its own, t5.py
     "xverse": Style(),
-}  # fmt: skip
+}
 
 _UNREAD = "has no counterpart here that it could be held against"
 _DIFFUSION = "tokens in any order (diffusion) are not supported yet"

@@ -8,15 +8,21 @@ from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice,
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 _layer: Names = {
-    **{f"{ours}.{part}": f"{theirs}.{part}_proj" for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
-       for part in ("q", "k", "v", "out")},
-    **{f"{ours}.{norm}": f"{theirs}_layer_norm" for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
-       for norm in ("norm", "post_norm")},
+    **{
+        f"{ours}.{part}": f"{theirs}.{part}_proj"
+        for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
+        for part in ("q", "k", "v", "out")
+    },
+    **{
+        f"{ours}.{norm}": f"{theirs}_layer_norm"
+        for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
+        for norm in ("norm", "post_norm")
+    },
     "mlp.norm": "final_layer_norm",
     "mlp.post_norm": "final_layer_norm",
     "mlp.up": "fc1",
     "mlp.down": "fc2",
-}  # fmt: skip
+}
 
 
 def _stack_names(side: str) -> Names:

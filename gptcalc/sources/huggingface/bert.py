@@ -165,10 +165,13 @@ ELECTRA = BERT.but(
         "head": "generator_lm_head",
         "pooler.dense": ("discriminator_predictions.dense", "classifier.dense", "sequence_summary.summary"),
         "pooler.labels": (
-            "discriminator_predictions.dense_prediction", "classifier.out_proj", "classifier", "qa_outputs",
+            "discriminator_predictions.dense_prediction",
+            "classifier.out_proj",
+            "classifier",
+            "qa_outputs",
         ),
     },
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {
     "bert": BERT,

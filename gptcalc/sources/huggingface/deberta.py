@@ -89,7 +89,7 @@ DEBERTA = BERT.but(
         "relative.norm": "deberta.encoder.LayerNorm",
         "pooler.dense": "pooler.dense",
     },
-)  # fmt: skip
+)
 
 
 def first_distances(fields: Fields) -> dict[str, Any] | None:

@@ -88,10 +88,16 @@ def next_tokens(fields: Fields) -> dict[str, Any] | None:
 
 
 def _compressor(stem: str, published: str, renamed: str) -> tuple[dict[str, str], dict[str, str]]:
-    parts = (("kv", "wkv.weight", "kv_proj.weight"), ("gate", "wgate.weight", "gate_proj.weight"),
-             ("position", "ape", "position_bias"), ("norm", "norm.weight", "kv_norm.weight"))  # fmt: skip
-    return ({f"{stem}.{part}": f"{published}.{old}" for part, old, _ in parts},
-            {f"{stem}.{part}": f"{renamed}.{new}" for part, _, new in parts})  # fmt: skip
+    parts = (
+        ("kv", "wkv.weight", "kv_proj.weight"),
+        ("gate", "wgate.weight", "gate_proj.weight"),
+        ("position", "ape", "position_bias"),
+        ("norm", "norm.weight", "kv_norm.weight"),
+    )
+    return (
+        {f"{stem}.{part}": f"{published}.{old}" for part, old, _ in parts},
+        {f"{stem}.{part}": f"{renamed}.{new}" for part, _, new in parts},
+    )
 
 
 def _v4_layer() -> Names:

@@ -33,9 +33,14 @@ INDEXED = "indexed_attention"
 
 #: sizes of the layers with windows, where the config leaves them to its class
 OF_WINDOWS = {
-    "num_attention_heads": 64, "num_key_value_heads": 64, "q_lora_rank": 1024, "kv_lora_rank": 1024, "head_dim": 256,
-    "qk_nope_head_dim": 192, "v_head_dim": 128,
-}  # fmt: skip
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "q_lora_rank": 1024,
+    "kv_lora_rank": 1024,
+    "head_dim": 256,
+    "qk_nope_head_dim": 192,
+    "v_head_dim": 128,
+}
 TURNING = "qk_rope_head_dim"
 
 

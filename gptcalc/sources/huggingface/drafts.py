@@ -126,12 +126,18 @@ DFLASH = Reader(
     },
     defaults={**_common["defaults"], "head_dim": 128},
     only={"dflash_config.projector_type": "dflash", "target_hidden_size": None},
-    irrelevant=frozenset({
-        *_common["irrelevant"], "sliding_window", "tie_word_embeddings", "dflash_config.mask_token_id",
-        "dflash_config.pure_draft_prefix_len", "dflash_config.shift_label",
-    }),
+    irrelevant=frozenset(
+        {
+            *_common["irrelevant"],
+            "sliding_window",
+            "tie_word_embeddings",
+            "dflash_config.mask_token_id",
+            "dflash_config.pure_draft_prefix_len",
+            "dflash_config.shift_label",
+        }
+    ),
     nested=("dflash_config",),
-)  # fmt: skip
+)
 
 
 def markov(fields: Fields) -> dict[str, Any] | None:

@@ -92,9 +92,14 @@ KERNELS = (
 
 
 def hybrid(
-    mixer: str, document: dict[str, Any], defaults: dict[str, Any], only: dict[str, Any], names: Names,
-    attention: str = "attn", feed_forward: str = "mlp",
-) -> Reader:  # fmt: skip
+    mixer: str,
+    document: dict[str, Any],
+    defaults: dict[str, Any],
+    only: dict[str, Any],
+    names: Names,
+    attention: str = "attn",
+    feed_forward: str = "mlp",
+) -> Reader:
     """A stack of one kind of mixer, and of softmax attention in the layers that `attn` numbers.
 
     attention: the module of both mixers.
@@ -158,11 +163,17 @@ GATED_DELTA_NET = fla(
         "decay": "head",
         "gate": when("use_gate", "silu"),
     },
-    {"num_heads": 6, "head_dim": 256, "num_hidden_layers": 21, "expand_v": 2, "use_gate": True,
-     "allow_neg_eigval": False},
+    {
+        "num_heads": 6,
+        "head_dim": 256,
+        "num_hidden_layers": 21,
+        "expand_v": 2,
+        "use_gate": True,
+        "allow_neg_eigval": False,
+    },
     {},
     {},
-)  # fmt: skip
+)
 
 GATED_LINEAR = fla(
     {
@@ -174,15 +185,21 @@ GATED_LINEAR = fla(
         "gate": when("use_output_gate", "silu"),
     },
     {"num_heads": 4, "expand_k": 0.5, "use_short_conv": False, "use_output_gate": True},
-    {"feature_map": None, "num_kv_heads": None, "clamp_min": None, "elementwise_affine": True, "use_gk": True,
-     "use_gv": False},
+    {
+        "feature_map": None,
+        "num_kv_heads": None,
+        "clamp_min": None,
+        "elementwise_affine": True,
+        "use_gk": True,
+        "use_gv": False,
+    },
     {
         "linear.decay_a": "attn.gk_proj.0",
         "linear.decay_b": "attn.gk_proj.1",
         "linear.dt_bias": bare("attn.gk_proj.1.bias"),
         "linear.out_norm": ("attn.g_norm_swish_gate", "attn.g_norm"),
     },
-)  # fmt: skip
+)
 
 
 def in_layers_of_attention(fields: Fields) -> str:

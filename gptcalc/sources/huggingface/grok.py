@@ -79,8 +79,14 @@ GROK2 = GROK1.but(
         },
     },
     defaults={"tie_word_embeddings": False},
-    only={"residual_moe": True, "sliding_window_size": -1, "global_attn_every_n": 1, "rope_type": "original",
-          "extrapolation_factor": 1.0, "attn_factor": 1.0},
+    only={
+        "residual_moe": True,
+        "sliding_window_size": -1,
+        "global_attn_every_n": 1,
+        "rope_type": "original",
+        "extrapolation_factor": 1.0,
+        "attn_factor": 1.0,
+    },
     names=in_layers(
         PREFIX,
         {
@@ -91,7 +97,7 @@ GROK2 = GROK1.but(
             "mlp.down": "mlp.down_proj",
         },
     ),
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {
     "grok-1": GROK1,

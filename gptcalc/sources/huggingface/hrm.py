@@ -41,8 +41,10 @@ def _names() -> Names:
         both = Held(f"{at}attn.gqkv_proj", parts=_HEADS, speed=speed)
         for stem, name in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("gate", "gate_proj")):
             found[f"attn.{stem}"] = (
-                *found.get(f"attn.{stem}", ()), Held(f"{at}self_attn.{name}", speed=speed), both,
-            )  # fmt: skip
+                *found.get(f"attn.{stem}", ()),
+                Held(f"{at}self_attn.{name}", speed=speed),
+                both,
+            )
         for name in ("self_attn.o_proj", "attn.o_proj"):
             found["attn.out"] = (*found.get("attn.out", ()), Held(at + name, speed=speed))
         for part in ("gate", "up"):

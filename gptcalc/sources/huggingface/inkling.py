@@ -116,8 +116,15 @@ INKLING = LLAMA.but(
     only={"shared_expert_sink": True, "tie_word_embeddings": False},
     # unpadded_vocab_size: the class makes the logits of all rows and then takes the first of them
     irrelevant=(
-        "local_layer_ids", "dense_mlp_idx", "unpadded_vocab_size", "rms_norm_eps_moe_gate", "number_of_conv_states",
-        "log_scaling_alpha", "chain_hidden_post_norm", "mtp_hidden_states_first", "mtp_local_layer_ids",
+        "local_layer_ids",
+        "dense_mlp_idx",
+        "unpadded_vocab_size",
+        "rms_norm_eps_moe_gate",
+        "number_of_conv_states",
+        "log_scaling_alpha",
+        "chain_hidden_post_norm",
+        "mtp_hidden_states_first",
+        "mtp_local_layer_ids",
     ),
     names={
         "embedding.norm": "model.embed_tokens.embed_norm",
@@ -141,7 +148,7 @@ INKLING = LLAMA.but(
             },
         ),
     },
-)  # fmt: skip
+)
 
 
 def _relative(extent: Hole) -> dict[str, Any]:
@@ -172,70 +179,77 @@ INKLING2_NAMES: Names = {
     "final_norm": ("model.llm.norm", "model.norm"),
     "head": ("model.llm.unembed", "lm_head"),
     "attn.sums.query": (
-        bare("model.llm.attn_res.attn_queries.{before}"), bare("model.layers.{l}.attention_input.query"),
+        bare("model.llm.attn_res.attn_queries.{before}"),
+        bare("model.layers.{l}.attention_input.query"),
     ),
     "moe.sums.query": (bare("model.llm.attn_res.mlp_queries.{l}"), bare("model.layers.{l}.mlp_input.query")),
     **_two(
-        in_layers(RELEASED, {
-            "attn.norm": ("attn_norm", "q_input_norm"),
-            "attn.k_input_norm": "k_input_norm",
-            "attn.v_input_norm": "v_input_norm",
-            "attn.q": "attn.wq_du",
-            "attn.k": "attn.wk_dv",
-            "attn.v": "attn.wv_dv",
-            "attn.out": "attn.wo_ud",
-            "attn.gate": "attn.gate_attn",
-            "attn.token_sinks": "attn.attn_sink_proj",
-            "attn.q_factor": bare("attn.q_l2_clip.scale"),
-            "attn.k_conv": "attn.k_sconv",
-            "attn.k_conv.own": bare("attn.k_sconv.static_w"),
-            "attn.v_conv": "attn.v_sconv",
-            "attn.v_conv.own": bare("attn.v_sconv.static_w"),
-            "attn.k_conv.taps": bare("attn.k_sconv.weight_proj"),
-            "attn.v_conv.taps": bare("attn.v_sconv.weight_proj"),
-            "attn.relative.states": "attn.wr_du",
-            "attn.relative.factor": bare("attn.rel_l2_clip.scale"),
-            "attn.relative.profiles": bare("attn.rel_logits_proj.proj", stored="in,out"),
-            "attn.conv": "attn_sconv",
-            "moe.norm": "mlp_norm",
-            "moe.router": "mlp.gate",
-            "moe.selection_bias": bare("mlp.gate.bias"),
-            "moe.gate": _both_experts,
-            "moe.up": _both_experts,
-            "moe.down": bare("mlp.experts.w2_weight"),
-            "moe.conv": "mlp_sconv",
-        }),
-        in_layers(PREFIX, {
-            "attn.norm": ("input_layernorm", "q_input_layernorm"),
-            "attn.k_input_norm": "k_input_layernorm",
-            "attn.v_input_norm": "v_input_layernorm",
-            "attn.q": "self_attn.q_proj.linear",
-            "attn.k": "self_attn.k_proj.linear",
-            "attn.v": "self_attn.v_proj.linear",
-            "attn.out": "self_attn.o_proj.linear",
-            "attn.gate": "self_attn.o_proj.gate_proj",
-            "attn.token_sinks": "self_attn.sink_proj",
-            "attn.q_factor": bare("self_attn.q_proj.norm.scale"),
-            "attn.k_conv": "self_attn.k_proj.sconv.conv1d",
-            "attn.k_conv.own": bare("self_attn.k_proj.sconv.static_weight"),
-            "attn.v_conv": "self_attn.v_proj.sconv.conv1d",
-            "attn.v_conv.own": bare("self_attn.v_proj.sconv.static_weight"),
-            "attn.k_conv.taps": "self_attn.k_proj.sconv.weight_proj",
-            "attn.v_conv.taps": "self_attn.v_proj.sconv.weight_proj",
-            "attn.relative.states": "self_attn.relative_position_bias.linear",
-            "attn.relative.factor": bare("self_attn.relative_position_bias.norm.scale"),
-            "attn.relative.profiles": bare("self_attn.relative_position_bias.proj", stored="in,out"),
-            "attn.conv": "post_attention_convolution.conv1d",
-            "moe.norm": "post_attention_layernorm",
-            "moe.router": "mlp.gate",
-            "moe.selection_bias": bare("mlp.gate.e_score_correction_bias"),
-            "moe.gate": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
-            "moe.up": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
-            "moe.down": bare("mlp.experts.down_proj"),
-            "moe.conv": "post_mlp_convolution.conv1d",
-        }),
+        in_layers(
+            RELEASED,
+            {
+                "attn.norm": ("attn_norm", "q_input_norm"),
+                "attn.k_input_norm": "k_input_norm",
+                "attn.v_input_norm": "v_input_norm",
+                "attn.q": "attn.wq_du",
+                "attn.k": "attn.wk_dv",
+                "attn.v": "attn.wv_dv",
+                "attn.out": "attn.wo_ud",
+                "attn.gate": "attn.gate_attn",
+                "attn.token_sinks": "attn.attn_sink_proj",
+                "attn.q_factor": bare("attn.q_l2_clip.scale"),
+                "attn.k_conv": "attn.k_sconv",
+                "attn.k_conv.own": bare("attn.k_sconv.static_w"),
+                "attn.v_conv": "attn.v_sconv",
+                "attn.v_conv.own": bare("attn.v_sconv.static_w"),
+                "attn.k_conv.taps": bare("attn.k_sconv.weight_proj"),
+                "attn.v_conv.taps": bare("attn.v_sconv.weight_proj"),
+                "attn.relative.states": "attn.wr_du",
+                "attn.relative.factor": bare("attn.rel_l2_clip.scale"),
+                "attn.relative.profiles": bare("attn.rel_logits_proj.proj", stored="in,out"),
+                "attn.conv": "attn_sconv",
+                "moe.norm": "mlp_norm",
+                "moe.router": "mlp.gate",
+                "moe.selection_bias": bare("mlp.gate.bias"),
+                "moe.gate": _both_experts,
+                "moe.up": _both_experts,
+                "moe.down": bare("mlp.experts.w2_weight"),
+                "moe.conv": "mlp_sconv",
+            },
+        ),
+        in_layers(
+            PREFIX,
+            {
+                "attn.norm": ("input_layernorm", "q_input_layernorm"),
+                "attn.k_input_norm": "k_input_layernorm",
+                "attn.v_input_norm": "v_input_layernorm",
+                "attn.q": "self_attn.q_proj.linear",
+                "attn.k": "self_attn.k_proj.linear",
+                "attn.v": "self_attn.v_proj.linear",
+                "attn.out": "self_attn.o_proj.linear",
+                "attn.gate": "self_attn.o_proj.gate_proj",
+                "attn.token_sinks": "self_attn.sink_proj",
+                "attn.q_factor": bare("self_attn.q_proj.norm.scale"),
+                "attn.k_conv": "self_attn.k_proj.sconv.conv1d",
+                "attn.k_conv.own": bare("self_attn.k_proj.sconv.static_weight"),
+                "attn.v_conv": "self_attn.v_proj.sconv.conv1d",
+                "attn.v_conv.own": bare("self_attn.v_proj.sconv.static_weight"),
+                "attn.k_conv.taps": "self_attn.k_proj.sconv.weight_proj",
+                "attn.v_conv.taps": "self_attn.v_proj.sconv.weight_proj",
+                "attn.relative.states": "self_attn.relative_position_bias.linear",
+                "attn.relative.factor": bare("self_attn.relative_position_bias.norm.scale"),
+                "attn.relative.profiles": bare("self_attn.relative_position_bias.proj", stored="in,out"),
+                "attn.conv": "post_attention_convolution.conv1d",
+                "moe.norm": "post_attention_layernorm",
+                "moe.router": "mlp.gate",
+                "moe.selection_bias": bare("mlp.gate.e_score_correction_bias"),
+                "moe.gate": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+                "moe.up": bare("mlp.experts.gate_up_proj", parts=EXPERTS_GATE_UP),
+                "moe.down": bare("mlp.experts.down_proj"),
+                "moe.conv": "post_mlp_convolution.conv1d",
+            },
+        ),
     ),
-}  # fmt: skip
+}
 
 INKLING2_MIXERS = listed("layer_types", {"hybrid": "whole", "hybrid_sliding": "local"}, every(6, "whole", "local"))
 
@@ -361,18 +375,22 @@ def _query(which: int) -> Entry:
     """Of each looped layer the queries for messages: in two tensors, in the class in one."""
     pair = (0, 3) if which in (0, 3) else (1, 2)
     of_keys = "" if which in (0, 3) else "kv_"
-    return (bare(f"model.llm.middle_cycle_cross_pass_{of_keys}queries", looped=[_QUERIES[n] for n in pair]),
-            bare("model.message_input.query", looped=_QUERIES))  # fmt: skip
+    return (
+        bare(f"model.llm.middle_cycle_cross_pass_{of_keys}queries", looped=[_QUERIES[n] for n in pair]),
+        bare("model.message_input.query", looped=_QUERIES),
+    )
 
 
 def _gates(part: str, word: str) -> dict[str, Entry]:
     controller = {"q": "attn"}.get(word, word)
     stems = {"down": "down_proj", "forget": "forget_gate_proj", "gain": "message_gate_proj"}
     return {
-        f"{part}.{stem}": (f"model.layers.{{l}}.{word}_message_gate.{name}",
-                           bare(f"{RELEASED}controllers.{controller}.{stem}_weight"))
+        f"{part}.{stem}": (
+            f"model.layers.{{l}}.{word}_message_gate.{name}",
+            bare(f"{RELEASED}controllers.{controller}.{stem}_weight"),
+        )
         for stem, name in stems.items()
-    }  # fmt: skip
+    }
 
 
 INKLING2_LOOP = INKLING2.but(

@@ -45,8 +45,15 @@ JAMBA = LLAMA.but(
         "moe": {"n_experts": size("num_experts"), "top_k": size("num_experts_per_tok"), "normalize": False},
     },
     irrelevant=(
-        "use_mambapy", "use_associative_scan", "sliding_window", "n_ctx", "calc_logits_for_entire_prompt", "rope_theta",
-        "mamba_inner_layernorms", "rope_parameters", "num_local_experts",
+        "use_mambapy",
+        "use_associative_scan",
+        "sliding_window",
+        "n_ctx",
+        "calc_logits_for_entire_prompt",
+        "rope_theta",
+        "mamba_inner_layernorms",
+        "rope_parameters",
+        "num_local_experts",
     ),
     names={
         "final_norm": "model.final_layernorm",
@@ -65,6 +72,6 @@ JAMBA = LLAMA.but(
             },
         ),
     },
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {"jamba": JAMBA}

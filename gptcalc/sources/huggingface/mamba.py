@@ -200,9 +200,14 @@ MAMBA2 = LLAMA.but(
     },
     only={"hidden_act": "silu"},
     irrelevant=(
-        "time_step_rank", "rms_norm", "norm_before_gate", "time_step_scale", "time_step_init_scheme", "expand",
+        "time_step_rank",
+        "rms_norm",
+        "norm_before_gate",
+        "time_step_scale",
+        "time_step_init_scheme",
+        "expand",
     ),
     names={**_alone, **in_layers(_of_layers, {"mamba2.norm": "norm", **mamba2_names("mixer")})},
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {"mamba": MAMBA, "falcon_mamba": FALCON_MAMBA, "mamba2": MAMBA2}

@@ -45,11 +45,18 @@ MINIMAX_M2 = MIXTRAL.but(
         "shared_intermediate_size": 0,
         "scoring_func": "sigmoid",
     },
-    irrelevant=("attn_type_list", "layernorm_full_attention_alpha", "layernorm_linear_attention_alpha",
-                "layernorm_mlp_alpha", "partial_rotary_factor"),
-    names=in_layers(PREFIX, {"moe.selection_bias": (bare("block_sparse_moe.e_score_correction_bias"),
-                                                    bare("mlp.e_score_correction_bias"))}),
-)  # fmt: skip
+    irrelevant=(
+        "attn_type_list",
+        "layernorm_full_attention_alpha",
+        "layernorm_linear_attention_alpha",
+        "layernorm_mlp_alpha",
+        "partial_rotary_factor",
+    ),
+    names=in_layers(
+        PREFIX,
+        {"moe.selection_bias": (bare("block_sparse_moe.e_score_correction_bias"), bare("mlp.e_score_correction_bias"))},
+    ),
+)
 
 # --- MiniMax-M3 -------------------------------------------------------------------------------------------------------
 
@@ -89,8 +96,11 @@ MINIMAX_M3 = replace(
         document={
             "d_ff": size("dense_intermediate_size"),
             "layers": stack(
-                listed("layer_types", {FULL: "attn", "minimax_m3_sparse": "sparse"},
-                       flagged(CHOOSING, "sparse", "attn", "attn")),
+                listed(
+                    "layer_types",
+                    {FULL: "attn", "minimax_m3_sparse": "sparse"},
+                    flagged(CHOOSING, "sparse", "attn", "attn"),
+                ),
                 listed("mlp_layer_types", DENSE_OR_SPARSE, flagged("moe_layer_freq", "moe", "mlp", "moe")),
             ),
             "rope": rope(),
@@ -151,7 +161,7 @@ MINIMAX_M3 = replace(
         ),
     ),
     nested=(SPARSE,),
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {
     "minimax_m2": MINIMAX_M2,

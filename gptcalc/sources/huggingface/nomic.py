@@ -89,8 +89,13 @@ GTE = BERT.but(
         "mlp": {"activation": activation("hidden_act", gated=True), "bias": ["down"]},
     },
     defaults={"rope_theta": 160000.0},
-    only={"layer_norm_type": "layer_norm", "logn_attention_scale": False, "logn_attention_clip1": False,
-          "position_embedding_type": ("rope", "absolute"), "pack_qkv": (True, False)},
+    only={
+        "layer_norm_type": "layer_norm",
+        "logn_attention_scale": False,
+        "logn_attention_clip1": False,
+        "position_embedding_type": ("rope", "absolute"),
+        "pack_qkv": (True, False),
+    },
     irrelevant=("unpad_inputs", "use_memory_efficient_attention"),
     classes=encoders(None, _gte, TANH, TANH),
     names={
@@ -113,6 +118,6 @@ GTE = BERT.but(
         "head": "lm_head.decoder",
         "pooler.dense": "new.pooler.dense",
     },
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {"nomic_bert": NOMIC, "gte": GTE, "new": GTE.but(like="gte")}

@@ -44,7 +44,12 @@ OLMO_HYBRID = OLMO2.but(
         "pre": {"like": "mlp", "norm_at": "pre"},
     },
     irrelevant=(
-        "linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor", "head_dim",
+        "linear_a_log_min",
+        "linear_a_log_max",
+        "linear_dt_min",
+        "linear_dt_max",
+        "linear_dt_init_floor",
+        "head_dim",
         "rope_theta",
     ),
     names=in_layers(
@@ -66,6 +71,6 @@ OLMO_HYBRID = OLMO2.but(
             **convolutions("linear_attn"),
         },
     ),
-)  # fmt: skip
+)
 
 READERS: dict[str, Reader] = {"olmo_hybrid": OLMO_HYBRID}

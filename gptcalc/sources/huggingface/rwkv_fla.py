@@ -24,9 +24,16 @@ NORMS: dict[str, Any] = {
 }
 
 DEFAULTS: dict[str, Any] = {
-    "hidden_size": 2048, "num_hidden_layers": 24, "vocab_size": 32000, "max_position_embeddings": 2048,
-    "hidden_act": "sqrelu", "norm_first": True, "norm_bias": True, "norm_eps": 1e-5, "tie_word_embeddings": False,
-}  # fmt: skip
+    "hidden_size": 2048,
+    "num_hidden_layers": 24,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "hidden_act": "sqrelu",
+    "norm_first": True,
+    "norm_bias": True,
+    "norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+}
 
 
 def inner(ratio: float) -> Hole:
@@ -152,8 +159,9 @@ def value_width(fields: Fields) -> int:
     given = fields.get("value_dim")
     widths = given if isinstance(given, list) else [given or fields.needed("hidden_size")]
     if not widths or any(not isinstance(each, int) or each != widths[0] for each in widths):
-        raise fields.unsupported("value_dim", f"values of other widths from layer to layer are not supported yet: "
-                                 f"{shown(given)}")  # fmt: skip
+        raise fields.unsupported(
+            "value_dim", f"values of other widths from layer to layer are not supported yet: {shown(given)}"
+        )
     return int(widths[0]) // n_heads(fields)
 
 
@@ -199,7 +207,7 @@ _delta: dict[str, Any] = {
         "bias": True,
         "eps": Hole(lambda fields: (fields.number("norm_eps") or 1e-5) * width(fields)),
     },
-}  # fmt: skip
+}
 
 RWKV7 = hybrid(
     "deltamix",
@@ -211,12 +219,17 @@ RWKV7 = hybrid(
         "channelmix": {"d_ff": inner(4), "share": "before", "gated": False},
     },
     {
-        **DEFAULTS, "hidden_ratio": 4, "head_dim": 64, "decay_low_rank_dim": 64, "gate_low_rank_dim": 128,
-        "a_low_rank_dim": 64, "v_low_rank_dim": 16,
+        **DEFAULTS,
+        "hidden_ratio": 4,
+        "head_dim": 64,
+        "decay_low_rank_dim": 64,
+        "gate_low_rank_dim": 128,
+        "a_low_rank_dim": 64,
+        "v_low_rank_dim": 16,
     },
     {"hidden_act": "sqrelu"},
     {**_goose, **_channels},
     feed_forward="channelmix",
-).but(called=("RWKV7ForCausalLM",), names=_first)  # fmt: skip
+).but(called=("RWKV7ForCausalLM",), names=_first)
 
 READERS: dict[str, Reader] = {"rwkv6": RWKV6, "rwkv7": RWKV7}

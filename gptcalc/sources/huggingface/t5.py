@@ -54,7 +54,7 @@ def _stack_names(side: str, feed_forward: int) -> Names:
             f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", weight=""
         ),
         f"{start}final_norm": f"{side}.final_layer_norm",
-    }  # fmt: skip
+    }
 
 
 T5 = Reader(

@@ -63,14 +63,20 @@ def part(name: str, reader: Reader, fields: Fields) -> dict[str, Any]:
 _PARTS = (("attn", "self_attn"), ("cross", "cross_attn"))
 
 _layer: Names = {
-    **{f"{ours}.{key}": f"{theirs}.{part}_proj" for ours, theirs in _PARTS
-       for key, part in (("q", "q"), ("k", "k"), ("v", "v"), ("out", "o"))},
-    **{f"{ours}.{norm}": f"{when}_{theirs}_layernorm" for ours, theirs in (*_PARTS, ("mlp", "feedforward"))
-       for norm, when in (("norm", "pre"), ("post_norm", "post"))},
+    **{
+        f"{ours}.{key}": f"{theirs}.{part}_proj"
+        for ours, theirs in _PARTS
+        for key, part in (("q", "q"), ("k", "k"), ("v", "v"), ("out", "o"))
+    },
+    **{
+        f"{ours}.{norm}": f"{when}_{theirs}_layernorm"
+        for ours, theirs in (*_PARTS, ("mlp", "feedforward"))
+        for norm, when in (("norm", "pre"), ("post_norm", "post"))
+    },
     "mlp.gate": "mlp.gate_proj",
     "mlp.up": "mlp.up_proj",
     "mlp.down": "mlp.down_proj",
-}  # fmt: skip
+}
 
 
 def _stack_names(side: str) -> Names:

@@ -20,8 +20,13 @@ ENDING = re.compile(r"(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|(Text|Thinker(Te
 DRAFT = re.compile(r"eagle|draft|dflash|medusa|specul|nextn|hydra(?!lora)|mlpspec|mtp(?=model|for|$)", re.IGNORECASE)
 #: fields that only they have
 OF_DRAFTS = (
-    "draft_vocab_size", "eagle_config", "dflash_config", "num_target_layers", "speculators_config", "medusa_num_heads",
-)  # fmt: skip
+    "draft_vocab_size",
+    "eagle_config",
+    "dflash_config",
+    "num_target_layers",
+    "speculators_config",
+    "medusa_num_heads",
+)
 
 #: what drafts have that no document can say, by words in the name of their class or of a field of theirs
 MISSING = {

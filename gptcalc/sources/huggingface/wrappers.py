@@ -142,9 +142,12 @@ def _inside(config: Mapping[str, Any], path: tuple[str, ...]) -> tuple[Mapping[s
 
 
 def merged(
-    inner: Mapping[str, Any], config: Mapping[str, Any], holder: Mapping[str, Any], path: tuple[str, ...],
+    inner: Mapping[str, Any],
+    config: Mapping[str, Any],
+    holder: Mapping[str, Any],
+    path: tuple[str, ...],
     notes: list[str],
-) -> Mapping[str, Any]:  # fmt: skip
+) -> Mapping[str, Any]:
     """A text config with what the whole says of it: its type where it has none, and whether it is tied."""
     values = dict(inner)
     outer = holder.get("model_type") or config.get("model_type")

@@ -143,7 +143,8 @@ ZAMBA = LLAMA.but(
                 **mamba_names("mamba"),
                 **fused("mamba.in_proj", (("mamba.x", 1), ("mamba.z", 1)), groups="d_inner"),
                 **fused(
-                    "mamba.x_proj", (("mamba.dt_a", "dt_rank"), ("mamba.B", "d_state"), ("mamba.C", "d_state")),
+                    "mamba.x_proj",
+                    (("mamba.dt_a", "dt_rank"), ("mamba.B", "d_state"), ("mamba.C", "d_state")),
                     weight="_weight",
                 ),
                 "mamba.dt_b": Held("mamba.dt_proj", weight="_weight", bias="_bias"),
@@ -152,7 +153,7 @@ ZAMBA = LLAMA.but(
         ),
         **_shared("shared_transf", {stem: name for stem, name in FEED_FORWARD.items() if stem != "mlp.norm"}),
     },
-)  # fmt: skip
+)
 
 
 def adapter_of_attention(fields: Fields) -> int | None:
