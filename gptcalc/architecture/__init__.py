@@ -64,6 +64,16 @@ from gptcalc.architecture.front import Convolution, ConvolutionalFront
 from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
+from gptcalc.architecture.layers import (
+    Block,
+    Mixer,
+    Part,
+    Recurrent,
+    Repeat,
+    pairs_turned,
+    stem,
+    sublayers,
+)
 from gptcalc.architecture.linear import Decay, LinearAttention, LinearSite, StateGate
 from gptcalc.architecture.loop import Loop, Looped, Messages, Speeds
 from gptcalc.architecture.mamba import Mamba, Mamba2, MambaSite
@@ -71,19 +81,11 @@ from gptcalc.architecture.mlp import ACTIVATIONS, Activation, ActivationName, Cl
 from gptcalc.architecture.model import (
     MTP,
     Architecture,
-    Block,
     Dropout,
     Embedding,
     Encoder,
-    Mixer,
-    Part,
     PerLayerEmbedding,
-    Recurrent,
-    Repeat,
     Sinusoids,
-    pairs_turned,
-    stem,
-    sublayers,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.places import apart, is_looped, looped, of_speeds, placed, visits

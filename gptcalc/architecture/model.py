@@ -1,141 +1,30 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal, TypeAlias, assert_never
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
-from gptcalc.architecture.base import AtMost, Count, Depth, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
+from gptcalc.architecture.base import AtMost, Count, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
-from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
 from gptcalc.architecture.head import Head
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
-from gptcalc.architecture.linear import LinearAttention
+from gptcalc.architecture.layers import Block, Mixer, Recurrent, Repeat, depth, grouped, sublayers, walk
 from gptcalc.architecture.loop import Looped
-from gptcalc.architecture.mamba import Mamba, Mamba2
-from gptcalc.architecture.mlp import ActivationName, Mlp
+from gptcalc.architecture.mlp import ActivationName
 from gptcalc.architecture.norms import ModelNorm, Norm
-from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.residuals import AttentionResiduals
-from gptcalc.architecture.rope import rotated
-from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, TimeMixing
 from gptcalc.architecture.storage import Storage
 from gptcalc.architecture.target import TargetStates
 from gptcalc.errors import InputError
 
-#: sublayers whose memory of the past does not grow
-Recurrent: TypeAlias = (
-    LinearAttention
-    | Mamba
-    | Mamba2
-    | ShortConvolution
-    | GatedRecurrence
-    | MatrixLSTM
-    | TimeMixing
-    | MatrixMixing
-    | DeltaMixing
-    | ChannelMixing
-)
-
-Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Recurrent
-
-Stem: TypeAlias = Literal[
-    "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix",
-    "deltamix", "channelmix", "embconv",
-]  # fmt: skip
-
-
-def stem(mixer: Mixer) -> Stem:
-    """What a sublayer's weights are called by: attn.q, mlp.up; the second of a kind in a block is attn2, …"""
-    match mixer:
-        case Attention(source=True):
-            return "cross"
-        case Attention() | LatentAttention() | CompressedAttention():
-            return "attn"
-        case Mlp():
-            return "mlp"
-        case Experts():
-            return "moe"
-        case EmbeddingConvolution():
-            return "embconv"
-        case LinearAttention():
-            return "linear"
-        case Mamba():
-            return "mamba"
-        case Mamba2():
-            return "mamba2"
-        case ShortConvolution():
-            return "conv"
-        case GatedRecurrence():
-            return "rglru"
-        case MatrixLSTM():
-            return "mlstm"
-        case TimeMixing():
-            return "timemix"
-        case MatrixMixing():
-            return "matrixmix"
-        case DeltaMixing():
-            return "deltamix"
-        case ChannelMixing():
-            return "channelmix"
-        case _:
-            assert_never(mixer)
-
-
 #: sin and cos of position / 10000^(2i/d): in turn; all sines in front of all cosines; the same, with the exponent
 #: i/(d/2 − 1), as tensor2tensor spaces them
 Sinusoids: TypeAlias = Literal["interleaved", "halves", "tensor2tensor"]
-
-
-class Part(Strict, frozen=True, kw_only=True):
-    """One residual step: a unit, or several in parallel on the same input.
-
-    `norm` is the shared norm in front of all units; without it each has its own. `out_norm` normalises their sum. With
-    attention residuals, `sums` is how many sums the unit reads a mixture of, the stream the last of them (0: it reads
-    the stream); `begins` says that the stream is set aside and begins anew with the unit's output.
-    """
-
-    units: "tuple[Mixer | Block, ...]"
-    norm: Norm | None = None
-    out_norm: Norm | None = None
-    scale: float = 1.0  # factor of the sum of several units
-    sums: Annotated[Count, Kept()] = 0
-    begins: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.units) == 1 and (self.norm is not None or self.out_norm is not None or self.scale != 1.0):
-            raise InputError("a part of one unit has no norm and no factor beside the unit's own")
-
-
-class Block(Strict, tag_field="sublayer", tag="block", frozen=True, kw_only=True):
-    """Parts in sequence. In a layer, `name` is its expression; `looped` says that it runs several times."""
-
-    name: str
-    parts: tuple[Part, ...]
-    looped: Looped | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for part, behind in zip(self.parts, (*self.parts[1:], None), strict=True):
-            for unit in part.units:
-                if isinstance(unit, Block) or unit.goal == "stream":
-                    continue
-                if len(part.units) > 1 or behind is None or len(behind.units) > 1 or isinstance(behind.units[0], Block):
-                    raise InputError(
-                        f"{unit.section}.goal: {unit.goal!r} needs one next sublayer, behind a + in layers"
-                    )
-
-
-class Repeat(Strict, frozen=True, kw_only=True):
-    """`count` repetitions of a sequence of blocks."""
-
-    count: Depth
-    body: "tuple[Block | Repeat, ...]"
 
 
 class Embedding(Strict, frozen=True, kw_only=True):
@@ -246,9 +135,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        from gptcalc.architecture import whole  # which knows what an architecture is
-
-        whole.check(self)
+        _check(self)
 
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
@@ -300,51 +187,137 @@ class Architecture(Strict, frozen=True, kw_only=True):
         return None if self.target is None else self.target.block
 
 
-def grouped(layers: tuple[Repeat, ...]) -> list[tuple[Block, int]]:
-    """The distinct blocks of some layers in order of first appearance, each with its count."""
-    counts: dict[Block, int] = {}
-    _count(layers, 1, counts)
-    return list(counts.items())
+# --- what must hold of a model as a whole ----------------------------------------------------------------------------
 
 
-def depth(items: "tuple[Block | Repeat, ...]") -> int:
-    """How many blocks some layers are."""
-    return sum(item.count * depth(item.body) if isinstance(item, Repeat) else 1 for item in items)
+def _check(a: Architecture) -> None:
+    """InputError where parts of a model don't go together."""
+    _check_averaged(a)
+    _check_altup(a)
+    _check_streams(a)
+    _check_target(a)
+    _check_source(a)
+    _check_speeds(a)
+    _check_begun(a)
 
 
-def _count(items: tuple[Block | Repeat, ...], times: int, counts: dict[Block, int]) -> None:
-    for item in items:
-        if isinstance(item, Repeat):
-            _count(item.body, times * item.count, counts)
-        else:
-            counts[item] = counts.get(item, 0) + times
-
-
-def walk(items: tuple[Block | Repeat, ...]) -> Iterator[Block]:
-    """All blocks in order."""
-    for item in items:
-        if isinstance(item, Repeat):
-            for _ in range(item.count):
-                yield from walk(item.body)
-        else:
-            yield item
-
-
-def sublayers(block: Block) -> Iterator[Mixer]:
-    """The sublayers of a block in order of execution, nested ones included."""
-    for part in block.parts:
-        for unit in part.units:
+def _check_averaged(a: Architecture) -> None:
+    """What does not go with residuals that are averaged over all sums so far."""
+    if not a.averaged_residuals:
+        return
+    if a.mtp is not None:
+        raise InputError("averaged_residuals: not defined for multi-token prediction")
+    for block, _ in a.groups():
+        for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
-                yield from sublayers(unit)
-            else:
-                yield unit
+                raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
+            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum:
+                raise InputError(f"averaged_residuals: {unit.section} has a residual of another form")
 
 
-def pairs_turned(blocks: Iterable[Block]) -> set[int]:
-    """How many pairs of channels the rotations of these blocks turn."""
-    found = set()
-    for mixer in (mixer for block in blocks for mixer in sublayers(block)):
-        if isinstance(mixer, (Attention, LatentAttention, CompressedAttention)) and mixer.rope is not None:
-            width = mixer.d_rope if isinstance(mixer, LatentAttention) else mixer.d_head
-            found.add(rotated(mixer.rope, width) // 2)
-    return found
+def _check_altup(a: Architecture) -> None:
+    """What alternating updates need, and what is not defined with several streams."""
+    if a.altup is None:
+        return
+    if a.altup.scale and a.per_layer_embedding is None:
+        raise InputError("altup.scale: there is no per_layer_embedding whose gate would read what it scales")
+    if a.averaged_residuals:
+        raise InputError("averaged_residuals: not defined for the streams of altup")
+    if a.mtp is not None:
+        raise InputError("mtp: not defined for the streams of altup")
+
+
+def _check_streams(a: Architecture) -> None:
+    """Where there are several residual streams, every sublayer has a residual of its own."""
+    if a.streams is None:
+        return
+    for key, used in {
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "altup": a.altup is not None,
+    }.items():
+        if used:
+            raise InputError(f"streams: not defined together with {key}")
+    blocks = [block for block, _ in a.groups()] + ([a.mtp.block] if a.mtp is not None else [])
+    for part in (part for block in blocks for part in block.parts):
+        unit = part.units[0]
+        if len(part.units) > 1 or isinstance(unit, Block):
+            raise InputError("streams: not defined for parallel sublayers")
+        if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
+            raise InputError(f"streams: {unit.section} has a residual of another form")
+
+
+def _check_target(a: Architecture) -> None:
+    """What goes with hidden states of a target: its tables, if they have its channels; and what reads the tokens."""
+    e, head, target = a.embedding, a.head, a.target
+    for key, used in {"embedding.borrowed": e.borrowed, "head.borrowed": head.borrowed}.items():
+        if used and target is None:
+            raise InputError(f"{key}: there is no target")
+        if used and target is not None and target.d != e.width:
+            raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
+    if head.markov is not None and (target is None or target.block is None or head.rows is not None):
+        raise InputError("head.markov: needs a target.block, of the vocabulary that is read")
+    if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in _mixers(a)):
+        raise InputError("with_target: there is no target with a block")
+    if target is None:
+        return
+    for key, present in {
+        "encoder": a.encoder is not None,
+        "mtp": a.mtp is not None,
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "streams": a.streams is not None,
+        "altup": a.altup is not None,
+        "causal": a.sees_all,
+    }.items():
+        if present:
+            raise InputError(f"target: not defined together with {key}")
+    attending = [m.with_target for m in _mixers(a) if isinstance(m, Attention)]
+    if target.block is None:
+        if not a.keeps_embedding:
+            raise InputError("target: its states are the stream, so no layer reads the tokens", "set with_embedding")
+    elif not all(attending) or not attending:
+        raise InputError("target.block: every attention must be with_target")
+    elif a.embedding.position != "none" or any(isinstance(m, NOT_IN_BLOCKS) or m.residual.conv for m in _mixers(a)):
+        raise InputError("target.block: tables of positions, convolutions and states are not defined in a block")
+
+
+def _check_source(a: Architecture) -> None:
+    """Another sequence is there where layers attend to one, and once."""
+    crossed = any(isinstance(m, Attention) and m.source for block, _ in a.groups() for m in sublayers(block))
+    if a.encoder is not None and a.encoded is not None:
+        raise InputError("encoded: the model has an encoder of its own")
+    if a.encoded is not None and not crossed:
+        raise InputError("encoded: no layer attends to it (cross)")
+    if crossed and a.d_source is None:
+        raise InputError("layers: cross attends to another sequence", "say encoder, or encoded: {d: …, c: …}")
+
+
+def _check_speeds(a: Architecture) -> None:
+    """Fast layers stand in front of slow ones that hear them, and the other way round."""
+    loops = _loops(a)
+    ends = [loop.entry for loop in loops if loop.begins and loop.entry in ("fast", "slow")]
+    if ends and ends != ["fast", "slow"] * (len(ends) // 2):
+        raise InputError("speeds: fast layers need slow ones behind them, and slow ones fast ones in front")
+
+
+def _check_begun(a: Architecture) -> None:
+    """A loop goes on only behind a layer that it has begun with."""
+    loops = _loops(a)
+    if loops and not loops[0].begins:
+        raise InputError("loop: a layer goes on with a loop that none begins")
+
+
+def _loops(a: Architecture) -> list[Looped]:
+    """What each looped layer knows of its loop, in order."""
+    if all(block.looped is None for block, _ in a.groups()):
+        return []
+    return [block.looped for block in a.blocks() if block.looped is not None]
+
+
+def _mixers(a: Architecture) -> list[Mixer]:
+    return [mixer for block, _ in a.groups() for mixer in sublayers(block)]
+
+
+#: sublayers that look back on tokens in a way that is not defined for a block drafted at once
+NOT_IN_BLOCKS = (LatentAttention, CompressedAttention, *get_args(Recurrent))

@@ -5,8 +5,9 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
+from gptcalc.architecture.layers import Block, Part, Repeat, walk
 from gptcalc.architecture.loop import Loop, Looped, Speeds
-from gptcalc.architecture.model import Architecture, Block, Part, Repeat, walk
+from gptcalc.architecture.model import Architecture
 from gptcalc.architecture.residuals import AttentionResiduals
 
 
