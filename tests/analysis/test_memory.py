@@ -275,9 +275,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
         extra[row.part] += row.bytes
     weights = found.sums.weights if found.host else total(model, run.dtype)  # llama.cpp leaves tables on the host
     bare = Device.holding(weights=weights, kv=alone.kv, activations=alone.activations, overhead=alone.overhead)
-    # llama.cpp's compute buffer is each device's own graph: test_llamacpp_compute.py holds it against its scheduler
-    apart = {"activations"} if how["engine"] == "llama.cpp" and found.devices > 1 else set()
-    for part in (part for part in PARTS if part not in apart):
+    for part in PARTS:
         assert getattr(found.sums, part) == getattr(bare, part) + extra[part], part
     assert found.total == found.sums.total
     assert found.per_device.total * found.devices >= found.total

@@ -149,7 +149,7 @@ class Inference:
         few = () if self.how.logits == "all" else ("logits",)  # a few rows are multiplied where the output is
         used = [s.row.bytes for s in self.host if s.tensor.kind == "matrix" and s.tensor.weight.use not in few]
         counts = [self._counts(number) for number in range(self.parallel.pp)]
-        copies = COPIES if is_pipelined(self.weights, self.how) else 1
+        copies = COPIES if self.parallel.pp > 1 and is_pipelined(self.weights, self.how) else 1
         return Buffers(self.architecture, self.how, self.kept, counts, max(used, default=0), copies)
 
     def _width(self, dtype: str) -> int:
@@ -311,6 +311,8 @@ class Inference:
             for share in shares:
                 for name, size in self._extra(share):
                     extra[name] = extra.get(name, 0) + size
+        if (factors := self.weights.factors()) is not None:  # each device of the first stage has them
+            extra[factors.name] = (self.parallel.tp * self.parallel.dp - 1) * factors.total
         rows = [Replicated(name, size) for name, size in extra.items() if size]
         if self.parallel.devices > 1:
             whole = self.whole(batch, context)
