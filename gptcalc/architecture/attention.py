@@ -24,6 +24,7 @@ from gptcalc.architecture.base import (
     Strict,
     Turned,
     Window,
+    exclude,
 )
 from gptcalc.architecture.norms import BareNorm, LikeNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
@@ -377,9 +378,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         self._refuse("buckets" if self.scores.buckets is not None else "disentangled", others)
 
     def _refuse(self, what: str, others: dict[str, bool]) -> None:
-        for key, used in others.items():
-            if used:
-                raise InputError(f"{self.section}.{what}: not defined with {key}")
+        exclude(f"{self.section}.{what}", others)
 
     def _check_index(self, index: BlockIndexer) -> None:
         """Blocks are chosen among the whole past."""

@@ -1,6 +1,7 @@
 """Numbers: what each may be and what it is in a small copy of a model, declared once, at the field; and the struct that
 every part of an architecture is."""
 
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -88,6 +89,13 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
                 if of and value % of:  # 0 is out of its own bounds
                     place = getattr(self, "section", type(self).__name__)
                     raise InputError(f"{place}: {name} = {value} is not a multiple of {number.small.of} = {of}")
+
+
+def exclude(place: str, others: Mapping[str, object]) -> None:
+    """InputError where something is used that is not defined together with what stands at `place`."""
+    for key, used in others.items():
+        if used:
+            raise InputError(f"{place}: not defined together with {key}")
 
 
 class Bounds(Struct, frozen=True):

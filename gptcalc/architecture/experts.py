@@ -17,6 +17,7 @@ from gptcalc.architecture.base import (
     Size,
     Small,
     Strict,
+    exclude,
 )
 from gptcalc.architecture.mlp import ClampAt, ModelActivation, Softcaps, check_softcaps
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm
@@ -219,9 +220,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
             "choice: hash": isinstance(self.choice, Hash),
             "router_scale": router.scales is not None,
         }
-        for key, used in others.items():
-            if used:
-                raise InputError(f"{name}: not defined with {key}")
+        exclude(name, others)
 
     def _check_groups(self, groups: ExpertGroups, choices: int) -> None:
         name = f"{self.section}.groups"

@@ -5,7 +5,19 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from gptcalc.architecture.altup import AltUp
 from gptcalc.architecture.attention import Attention
-from gptcalc.architecture.base import AtMost, Count, Kept, Length, Size, Small, Stream, Strict, Times, Vocabulary
+from gptcalc.architecture.base import (
+    AtMost,
+    Count,
+    Kept,
+    Length,
+    Size,
+    Small,
+    Stream,
+    Strict,
+    Times,
+    Vocabulary,
+    exclude,
+)
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
@@ -197,8 +209,8 @@ def _check(a: Architecture) -> None:
     _check_streams(a)
     _check_target(a)
     _check_source(a)
-    _check_speeds(a)
-    _check_begun(a)
+    _check_mixing(a)
+    _check_loops(a)
 
 
 def _check_averaged(a: Architecture) -> None:
@@ -231,13 +243,8 @@ def _check_streams(a: Architecture) -> None:
     """Where there are several residual streams, every sublayer has a residual of its own."""
     if a.streams is None:
         return
-    for key, used in {
-        "per_layer_embedding": a.per_layer_embedding is not None,
-        "averaged_residuals": a.averaged_residuals,
-        "altup": a.altup is not None,
-    }.items():
-        if used:
-            raise InputError(f"streams: not defined together with {key}")
+    others = {"averaged_residuals": a.averaged_residuals, "altup": a.altup is not None}
+    exclude("streams", {"per_layer_embedding": a.per_layer_embedding is not None, **others})
     blocks = [block for block, _ in a.groups()] + ([a.mtp.block] if a.mtp is not None else [])
     for part in (part for block in blocks for part in block.parts):
         unit = part.units[0]
@@ -261,17 +268,18 @@ def _check_target(a: Architecture) -> None:
         raise InputError("with_target: there is no target with a block")
     if target is None:
         return
-    for key, present in {
-        "encoder": a.encoder is not None,
-        "mtp": a.mtp is not None,
-        "per_layer_embedding": a.per_layer_embedding is not None,
-        "averaged_residuals": a.averaged_residuals,
-        "streams": a.streams is not None,
-        "altup": a.altup is not None,
-        "causal": a.sees_all,
-    }.items():
-        if present:
-            raise InputError(f"target: not defined together with {key}")
+    exclude(
+        "target",
+        {
+            "encoder": a.encoder is not None,
+            "mtp": a.mtp is not None,
+            "per_layer_embedding": a.per_layer_embedding is not None,
+            "averaged_residuals": a.averaged_residuals,
+            "streams": a.streams is not None,
+            "altup": a.altup is not None,
+            "causal": a.sees_all,
+        },
+    )
     attending = [m.with_target for m in _mixers(a) if isinstance(m, Attention)]
     if target.block is None:
         if not a.keeps_embedding:
@@ -293,19 +301,50 @@ def _check_source(a: Architecture) -> None:
         raise InputError("layers: cross attends to another sequence", "say encoder, or encoded: {d: …, c: …}")
 
 
-def _check_speeds(a: Architecture) -> None:
-    """Fast layers stand in front of slow ones that hear them, and the other way round."""
+def _check_mixing(a: Architecture) -> None:
+    """Sums that are mixed are those of one stream, one behind the other."""
+    if a.attention_residuals is None:
+        return
+    where = "attention_residuals"
+    exclude(where, {**_beside_layers(a), "target": a.target is not None})
+    for block, _ in a.groups():
+        for unit in (unit for part in block.parts for unit in part.units):
+            if isinstance(unit, Block):
+                raise InputError(f"{where}: {block.name!r} has parallel sublayers")
+            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
+                raise InputError(f"{where}: {unit.section} has a residual of another form")
+        if any(len(part.units) > 1 for part in block.parts):
+            raise InputError(f"{where}: {block.name!r} has parallel sublayers")
+
+
+def _check_loops(a: Architecture) -> None:
+    """What layers that run several times don't go with. A loop goes on only behind a layer that it has begun with; fast
+    layers stand in front of slow ones that hear them, and the other way round."""
     loops = _loops(a)
+    if not loops:
+        return
+    others = {"target": a.target is not None, "encoder": a.encoder is not None, "causal": a.sees_all}
+    anew = loops[0].entry == "anew"
+    mixing = {"attention_residuals, unless it begins anew": a.attention_residuals is not None and not anew}
+    where = "speeds" if loops[0].entry in ("fast", "slow") else "loop"
+    exclude(where, {**_beside_layers(a), **others, **mixing})
+    if not loops[0].begins:
+        raise InputError(f"{where}: a layer goes on with a loop that none begins")
     ends = [loop.entry for loop in loops if loop.begins and loop.entry in ("fast", "slow")]
-    if ends and ends != ["fast", "slow"] * (len(ends) // 2):
+    if ends != ["fast", "slow"] * (len(ends) // 2):
         raise InputError("speeds: fast layers need slow ones behind them, and slow ones fast ones in front")
 
 
-def _check_begun(a: Architecture) -> None:
-    """A loop goes on only behind a layer that it has begun with."""
-    loops = _loops(a)
-    if loops and not loops[0].begins:
-        raise InputError("loop: a layer goes on with a loop that none begins")
+def _beside_layers(a: Architecture) -> dict[str, bool]:
+    """What changes the stream between layers, or comes behind them."""
+    return {
+        "per_layer_embedding": a.per_layer_embedding is not None,
+        "averaged_residuals": a.averaged_residuals,
+        "altup": a.altup is not None,
+        "streams": a.streams is not None,
+        "mtp": a.mtp is not None,
+        "layer_scalar": a.layer_scalar,
+    }
 
 
 def _loops(a: Architecture) -> list[Looped]:

@@ -4,7 +4,15 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from gptcalc.architecture.base import Flat, Inherited, Kernel, Narrow, Positive, Strict
+from gptcalc.architecture.base import (
+    Flat,
+    Inherited,
+    Kernel,
+    Narrow,
+    Positive,
+    Strict,
+    exclude,
+)
 from gptcalc.architecture.loop import Messages
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
@@ -121,9 +129,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.out_conv: not defined for a sublayer whose weights layers share")
         if self.residual.factors is not None:
             others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
-            for key, used in {**others, "norm_at: post": self.norm_at == "post"}.items():
-                if used:
-                    raise InputError(f"{self.section}.residual_factors: not defined with {key}")
+            exclude(f"{self.section}.residual_factors", {**others, "norm_at: post": self.norm_at == "post"})
 
     @property
     def norm_behind(self) -> Norm | None:

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from gptcalc.architecture import (
     Architecture,
     Attention,
-    Block,
     Experts,
     LatentAttention,
     Loop,
@@ -51,22 +50,8 @@ def looping(a: Architecture, loop: Loop | None, speeds: Speeds | None) -> Archit
     if loop is None and speeds is None:
         return a
     where = "loop" if loop is not None else "speeds"
-    for key, used in {
-        "per_layer_embedding": a.per_layer_embedding is not None,
-        "averaged_residuals": a.averaged_residuals,
-        "altup": a.altup is not None,
-        "streams": a.streams is not None,
-        "mtp": a.mtp is not None,
-        "layer_scalar": a.layer_scalar,
-        "target": a.target is not None,
-        "encoder": a.encoder is not None,
-        "causal": a.sees_all,
-        "attention_residuals, unless it begins anew": a.attention_residuals is not None
-        and (loop is None or loop.entry != "anew"),
-        "a loop": loop is not None and speeds is not None,
-    }.items():
-        if used:
-            raise InputError(f"{where}: not defined together with {key}")
+    if loop is not None and speeds is not None:
+        raise InputError("speeds: not defined together with a loop")
     if speeds is not None and speeds.fast >= a.n_layers:
         raise InputError(f"speeds.fast: {speeds.fast} of {a.n_layers} layers, so none is slow")
     if loop is not None and loop.first + loop.layers > a.n_layers:
@@ -88,28 +73,8 @@ def mixing(a: Architecture) -> Architecture:
     residuals = a.attention_residuals
     if residuals is None:
         return a
-    where = "attention_residuals"
-    for key, used in {
-        "per_layer_embedding": a.per_layer_embedding is not None,
-        "averaged_residuals": a.averaged_residuals,
-        "altup": a.altup is not None,
-        "streams": a.streams is not None,
-        "mtp": a.mtp is not None,
-        "layer_scalar": a.layer_scalar,
-        "target": a.target is not None,
-    }.items():
-        if used:
-            raise InputError(f"{where}: not defined together with {key}")
     if a.n_layers > MOST_MIXING:
-        raise InputError(f"{where}: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
-    for block, _ in a.groups():
-        for unit in (unit for part in block.parts for unit in part.units):
-            if isinstance(unit, Block):
-                raise InputError(f"{where}: {block.name!r} has parallel sublayers")
-            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
-                raise InputError(f"{where}: {unit.section} has a residual of another form")
-        if any(len(part.units) > 1 for part in block.parts):
-            raise InputError(f"{where}: {block.name!r} has parallel sublayers")
+        raise InputError(f"attention_residuals: n_layers = {a.n_layers}; at most {MOST_MIXING:,} layers are read")
     return replace(a, layers=placed(a.layers, residuals))
 
 

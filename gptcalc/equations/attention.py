@@ -18,10 +18,10 @@ from gptcalc.architecture import (
     RelativeBias,
 )
 from gptcalc.equations import convolved, relative
-from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, ix, limited, positioned, qk_normed
+from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation
 

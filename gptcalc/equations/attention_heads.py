@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gptcalc.architecture import LENGTH_EPS, Attention, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope
-from gptcalc.equations.language import Index, Lines, number, plus, signed
+from gptcalc.equations.language import Index, Lines, ix, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -141,8 +141,3 @@ def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str, s
     lines.sum(f"{value} = Σ_{i} {source}·W_OG[{ix(i, each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
     function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{ix(here, heads, channel)}]"
     lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)
-
-
-def ix(*letters: str) -> str:
-    """Several letters between brackets; "" stands for none."""
-    return ",".join(letter for letter in letters if letter)

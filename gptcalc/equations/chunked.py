@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gptcalc.equations.conditions import Constant, Within
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index, Lines, ix
 
 OF_CHUNKS = {"ϱ": Index("S", 0, "past")}
 
@@ -28,10 +28,6 @@ def heads(shared: int, whole: int) -> tuple[str, str]:
     if shared == whole:
         return "ġ", "ġ"
     return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")
-
-
-def ix(*letters: str) -> str:
-    return ",".join(letter for letter in letters if letter)
 
 
 class Letters(NamedTuple):

@@ -427,3 +427,8 @@ def signed(value: float) -> str:
 def plus(bias: str, present: bool) -> str:
     """A bias at the end of a line, where there is one."""
     return f" + {bias}" if present else ""
+
+
+def ix(*letters: str) -> str:
+    """Indices between brackets; "" stands for none."""
+    return ",".join(letter for letter in letters if letter)

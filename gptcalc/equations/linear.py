@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.architecture import Decay, LinearAttention
-from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks, ix
+from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.roles import Use
 from gptcalc.equations.symbols import Symbols

@@ -7,10 +7,10 @@ attention.
 from __future__ import annotations
 
 from gptcalc.architecture import Mamba, Mamba2
-from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks, ix
+from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.linear import heads_scope
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols

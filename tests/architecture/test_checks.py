@@ -44,7 +44,7 @@ def first(document: dict[str, Any]) -> Mixer:
         ({"window": 4, "chunk": 4}, "attn: window and chunk exclude each other"),
         ({"k_eq_v": True, "d_v": 6}, "attn.k_eq_v: d_v = 6 differs from d_head = 8"),
         ({"qk_limit": 0}, "Attention.qk_limit: expected > 0"),
-        ({"qk_limit": 2.0, "qk_norm": QKNorm()}, "attn.qk_limit: not defined with qk_norm"),
+        ({"qk_limit": 2.0, "qk_norm": QKNorm()}, "attn.qk_limit: not defined together with qk_norm"),
         ({"own_inputs": True, "norm": None}, "attn.own_inputs: needs a norm in front"),
         ({"scores": Scores(sinks=True, token_sinks=True)}, "attn.token_sinks: a head has one sink, of its own or of"),
     ],

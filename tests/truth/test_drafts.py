@@ -193,7 +193,7 @@ def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str
         ({"causal": True}, "attn.with_target: the whole block is seen, so causal must be false"),
         ({"attn": {}}, "target: not defined together with causal"),
         ({"attn": {"causal": True}}, "target.block: every attention must be with_target"),
-        ({"attn": {"with_target": True, "window": 3}}, "attn.with_target: not defined with window"),
+        ({"attn": {"with_target": True, "window": 3}}, "attn.with_target: not defined together with window"),
         ({"layers": "n*attn+mlp+conv", "conv": {"kernel": 3}}, "not defined in a block"),
         ({"mlp": {"activation": "swiglu", "out_conv": 3}}, "not defined in a block"),
         ({"target": {"layers": 3, "block": 1}}, "block"),
