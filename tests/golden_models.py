@@ -12,6 +12,13 @@ Drafts (eagle3…, dflash…) have `states` beside the tokens, what three layers
 tokens of a block that is drafted behind them. transformers has no class
 for them: their truths are those of torch modules written for this, from what SpecForge's classes compute
 (specforge/modeling/draft), in float32 and float64. Their model.safetensors has a copy of the target's tables.
+
+Two loops (hrm_text, inkling2_loop_text) have `input_ids`, `logits` and `decode_logits` alone, in float64 also where the
+class says `.float()`: `python tests/golden_loops.py FOLDER` makes both anew.
+
+RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
+from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
+with naive recurrences in torch in the place of their kernels.
 """
 
 from __future__ import annotations
@@ -56,7 +63,7 @@ NORMED_INSIDE = frozenset({"rwkv", "rwkv5", "rwkv6_fla", "rwkv7_fla"})
 
 def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:
     """The last three logits through the cache; where transformers' own are not those of its full forward pass (or not
-    there at all: bamba, minimax, recurrent_gemma, rwkv, xlstm), the latter."""
+    there at all: bamba, minimax, recurrent_gemma, rwkv…, xlstm), the latter."""
     through_cache = truth.get("decode_logits" + end)
     if through_cache is None or name in DECODED_OTHERWISE:
         return truth["logits" + end][:, PROMPT:]

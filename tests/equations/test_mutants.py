@@ -16,7 +16,8 @@ from gptcalc.equations.model import remembered
 from gptcalc.sources import load
 from tests.mutation import mutate
 
-#: what is asked of a preset, and the answer: totals and caches as in test_eleven, FLOPs as in test_oracle
+#: what is asked of a preset, and the answer: totals and caches as in test_eleven, FLOPs as in test_oracle; totals and
+#: active parameters of other presets are those of data/preset_totals.json, which says whose they are
 FIGURES: dict[str, tuple[str, int]] = {
     "gpt2 total": ("gpt2", 124_439_808),
     "gpt2 embedding": ("gpt2", 39_383_808),
