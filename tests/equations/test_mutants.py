@@ -133,7 +133,7 @@ LATENTS = {
     **{key: value for key, value in WINDOW.items() if key != "attn"}, "layers": "n*mla+mlp",
     "mla": {"kv_rank": 16, "d_nope": 6, "d_rope": 4, "d_v": 7, "window": 5, "k_rope_norm": {"kind": "rmsnorm"}},
 }  # fmt: skip
-#: the sizes of HRM-Text's class
+#: the sizes that HRM-Text's class has by default; its total is data/causal_lm_types.json's
 SPEEDS = {
     "d": 1536, "v": 151_808, "c": 2048, "n_heads": 12, "n_layers": 32, "d_ff": 4096, "norm": {"weight": False},
     "final_norm": False, "speeds": {"fast": 16, "cycles": 2, "fast_cycles": 3}, "attn": {"gate": "full"},

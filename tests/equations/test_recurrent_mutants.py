@@ -1,7 +1,7 @@
 """Deliberate errors in the equations of recurrent mixers: counts worked by hand notice them, or the witness's numbers.
 
 Each figure is what a token costs, or what is kept: of a matrix one product, of a state one to write and one to read.
-Totals, and the active parameters that costs begin with, are those of data/preset_totals.json, which says whose they are.
+Totals, and active parameters that a cost begins with, are those of data/preset_totals.json, which says whose they are.
 """
 
 from __future__ import annotations
