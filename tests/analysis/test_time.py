@@ -260,6 +260,33 @@ def test_nothing_is_faster_than_the_bound(one: Measured, record_property: Callab
     assert 0.15 < reached <= 1
 
 
+def test_measured_bounds_by_hand() -> None:
+    """What three of these are held against, from the sizes and the datasheets' rates."""
+    table, norms = 128_256 * 4096, 65 * 4096
+    # Llama 3 8B in F16, norms in fp32, and at the middle of 1,024 tokens 512 of 32 layers' K and V; 1,008 GB/s
+    read = 2 * (8_030_261_248 - table + 4096) + 2 * norms + 512 * 32 * 2 * 1024 * 2
+    assert bound_of("llama-3-8b", "rtx-4090", "f16", 0) == pytest.approx(1008e9 / read)
+    # Llama 2 7B over 2,048 tokens at 312 TFLOP/s, then the output matrix and before it so many rows at 2,039 GB/s
+    layers = 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+    flops = 2 * layers * 2048 + 32 * 4 * 4096 * (2048 * 2049 // 2)
+    seconds = flops / 312e12 + (32000 + 2048) * 4096 * 2 / 2039e9
+    assert bound_of("llama-2-7b", "a100-80gb", "fp16", 2048) == pytest.approx(seconds, rel=1e-4)
+    # a step of 64 sequences of 1,152 tokens in fp8, the output in 16 bits; 3,350 GB/s. 2,048 after a prompt of 128
+    step = (layers + 2 * 32000 * 4096 + 64 * 1152 * 32 * 2 * 4096) / 3350e9
+    prompts = 64 * 128
+    first = (2 * layers * prompts + 64 * 32 * 4 * 4096 * (128 * 129 // 2)) / 1978.9e12
+    assert bound_of("llama-2-7b", "h100-sxm", "fp8", 128) == pytest.approx(64 * 2048 / (first + 2048 * step), rel=1e-3)
+
+
+def bound_of(model: str, device: str, dtype: str, prompt: int) -> float:
+    """That of the first such measurement."""
+    return next(
+        one.bound()
+        for one in MEASURED
+        if (one.model, one.device, one.dtype, one.prompt) == (model, device, dtype, prompt)
+    )
+
+
 def test_mlperf() -> None:
     """Azure, MLPerf 4.1 (unverified), Llama 2 70B: 865,000 tokens a second on the 72 devices of a GB200 NVL72
     (techcommunity.microsoft.com, 4399253). No token takes less than a step that sees nothing before it."""
