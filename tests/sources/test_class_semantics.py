@@ -83,7 +83,8 @@ MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}
     [({"attention_bias": True}, 136_832), ({"norm_after": True, "qk_norm_type": "olmo"}, 136_576)],
 )
 def test_rows_that_mark_images_have_no_logits(fields: dict[str, Any], expected: int) -> None:
-    """Nothing ties the two tables of Molmo 2, whatever a config says."""
+    """Nothing ties the two tables of Molmo 2, whatever a config says. Totals: language_model and lm_head of
+    Molmo2ForConditionalGeneration."""
     found = arch({"model_type": "molmo2", "tie_word_embeddings": True, "text_config": {**MOLMO2, **fields}})
     assert (found.v, found.head.rows, params(found).total) == (102, 97, expected)
 
@@ -162,8 +163,11 @@ DOTS3 = {
     "first_k_dense_replace": 2,
     "use_dsa": True,
 }
+#: what the router's choice adds to 6 scores in each of 4 layers: of the class a buffer, no parameter
+CHOICE = 4 * 6
 OF_WINDOWS = {
     "num_attention_heads": 2,
+    "num_key_value_heads": 2,
     "q_lora_rank": 12,
     "kv_lora_rank": 20,
     "qk_nope_head_dim": 10,
@@ -176,22 +180,23 @@ OF_WINDOWS = {
 @pytest.mark.parametrize(
     ("changes", "counted"),
     [
-        ({}, 221_976),
-        ({"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 4}, 215_616),
-        ({"use_sliding_window": False}, 241_056),
-        ({"swa_qk_rope_head_dim": 4, "attention_bias": True}, 222_600),
+        ({}, 221_952),
+        ({"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 4}, 215_592),
+        ({"use_sliding_window": False}, 241_032),
+        ({"swa_qk_rope_head_dim": 4, "attention_bias": True}, 222_576),
     ],
 )
 @pytest.mark.parametrize("model_type", ["dots3_note", "dots3_note_text"])
 def test_latents_in_windows_have_sizes_of_their_own(model_type: str, changes: dict[str, Any], counted: int) -> None:
-    assert total({"model_type": model_type, **DOTS3, **changes}) == counted
+    """Parameters of Dots3NoteForCausalLM, and its buffers of the choice."""
+    assert total({"model_type": model_type, **DOTS3, **changes}) == counted + CHOICE
 
 
 def test_sizes_of_windows_as_transformers_writes_them() -> None:
     kinds = ["indexed_attention"] * 2 + ["sliding_attention"] * 4
     flat = {name: value for name, value in DOTS3.items() if not name.startswith(("swa_", "use_"))}
     saved = {**flat, "layer_types": kinds, "per_layer_config": {str(i): OF_WINDOWS for i in range(2, 6)}}
-    assert total({"model_type": "dots3_note_text", **saved}) == 215_616
+    assert total({"model_type": "dots3_note_text", **saved}) == 215_592 + CHOICE
 
 
 @pytest.mark.parametrize(
@@ -287,7 +292,7 @@ def test_biases_of_shared_experts() -> None:
 
 
 def test_a_class_that_ties_nothing_is_untied_whatever_the_flag() -> None:
-    """KimiLinearForCausalLM lists no tied weights, and so holds an output matrix of 97 × 64 though the flag is set."""
+    """NemotronHForCausalLM lists no tied weights, and so holds an output matrix of 97 × 64 though the flag is set."""
     table = {"model_type": "nemotron_h", "hidden_size": 64, "vocab_size": 97, "layers_block_type": ["mlp"]}
     untied, tied = (params(arch({**table, "tie_word_embeddings": tie})).total for tie in (False, True))
     assert untied == tied == 2 * 97 * 64 + 64 + 64 + 2 * 64 * 21504
@@ -366,14 +371,15 @@ def test_a_class_that_assumes_no_tie_does_not_take_the_text_models() -> None:
 
 
 def test_no_layer_of_a_size_of_its_own() -> None:
-    """Gemma4TextConfig as it saves itself where full layers have the others' width; 189,100 counted on the class."""
+    """Gemma4TextConfig as it saves itself where full layers have the others' width: Gemma4ForCausalLM has 189,096
+    parameters, and in a buffer of each of 4 layers the factor of its output."""
     config = {
         "model_type": "gemma4_text", "vocab_size": 97, "vocab_size_per_layer_input": 97, "hidden_size": 64,
         "hidden_size_per_layer_input": 8, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
         "num_key_value_heads": 2, "num_kv_shared_layers": 0, "head_dim": 32, "per_layer_config": {},
         "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 6,
     }  # fmt: skip
-    assert params(arch(config)).total == 189_100
+    assert params(arch(config)).total == 189_096 + 4
 
 
 def test_biases_of_hyv3s_shared_experts() -> None:

@@ -47,10 +47,11 @@ WITHOUT_LATENTS = {
 @pytest.mark.parametrize(
     ("config", "total"),
     [
-        # half of the bytes that the index of its bf16 checkpoint gives, 14,400,036,864
-        (TELECHAT_7B, 7_200_018_432),
-        # likewise 24,772,864,000
-        (TELECHAT_12B_V2, 12_386_432_000),
+        # half of the bytes that the index of its bf16 checkpoint gives, 14,400,036,864: one table; 30 times 4·d² and
+        # 3·d·d_ff, two biases and two norms; a norm
+        (TELECHAT_7B, 160256 * 4096 + 30 * (4 * 4096**2 + 3 * 4096 * 12288 + 4 * 4096) + 4096),
+        # likewise 24,772,864,000, of two tables
+        (TELECHAT_12B_V2, 2 * 120000 * 5120 + 38 * (4 * 5120**2 + 3 * 5120 * 12288 + 4 * 5120) + 5120),
         # Qwen-7B's, which has the same sizes under the newer names
         (QWEN_7B_OLDER, 7_721_324_544),
         # one table; 40 times 4·d² and 3·d·n_inner with their biases and two norms; a norm
@@ -60,8 +61,16 @@ WITHOUT_LATENTS = {
         ),
         # no output matrix, one row of a head instead
         (INTERNLM2_REWARD, 92544 * 2048 + 24 * (3 * 2048**2 + 3 * 2048 * 8192 + 2 * 2048) + 2048 + 2048),
-        # transformers 5.24 measures as much on a class with the same sizes (UnlimitedOcrTextModel with its output)
-        (WITHOUT_LATENTS, 2_934_734_080),
+        # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
+        # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output
+        (
+            WITHOUT_LATENTS,
+            2 * 129280 * 1280
+            + 12 * (4 * 1280**2 + 2 * 1280)
+            + 3 * 1280 * 6848
+            + 11 * (64 * 1280 + (64 + 2) * 3 * 1280 * 896)
+            + 1280,
+        ),
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )
