@@ -37,6 +37,33 @@ def product(texts: Iterable[str]) -> Polynomial:
     return result
 
 
+def added(*parts: Polynomial) -> Polynomial:
+    """The sum of several polynomials, without terms that cancel."""
+    total: Polynomial = {}
+    for part in parts:
+        add(total, part)
+    return {monomial: n for monomial, n in total.items() if n}
+
+
+def scaled(terms: Polynomial, factor: int) -> Polynomial:
+    """A polynomial times a number."""
+    return {monomial: factor * n for monomial, n in terms.items()}
+
+
+def between(terms: Mapping[Monomial, int], ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Bounds of a polynomial's values where each symbol stays in its range, of numbers that are not negative: a term
+    with a positive coefficient is least with the least sizes, one with a negative one is most with them."""
+    low = high = 0
+    for monomial, n in terms.items():
+        least = most = n
+        for symbol, exponent in monomial:
+            least *= ranges[symbol][0] ** exponent
+            most *= ranges[symbol][1] ** exponent
+        low += min(least, most)
+        high += max(least, most)
+    return low, high
+
+
 def multiplied(terms: Polynomial, factor: Iterable[tuple[Monomial, int]]) -> Polynomial:
     """A polynomial times another's terms."""
     grown: Polynomial = {}

@@ -11,13 +11,14 @@ from gptcalc.report.table import Column, Kind, Table, View
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("total", "active", "embedding", "non_embedding"), "count"),
-    **dict.fromkeys(("kv_bytes", "weights_bytes", "memory"), "bytes"),
+    **dict.fromkeys(("kv_bytes", "weights_bytes", "activations_bytes", "memory"), "bytes"),
     **dict.fromkeys(("prefill_flops", "decode_flops", "train_flops"), "flops"),
 }
 TITLES = {
     "total": "parameters",
     "kv_bytes": "cache",
     "weights_bytes": "weights",
+    "activations_bytes": "activations",
     "prefill_flops": "prefill",
     "decode_flops": "decode step",
     "train_flops": "training step",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.weights import total as stored
 from gptcalc.analysis.params import params
 from gptcalc.analysis.sweep.bulk import COMPARED, Points
@@ -23,7 +24,7 @@ from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.run import Grid, Sweep
 from gptcalc.analysis.sweep.space import PIECE, Axis
 from gptcalc.analysis.sweep.wanted import front
-from gptcalc.conventions import SweepRun
+from gptcalc.conventions import InferenceRun, SweepRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load
@@ -40,10 +41,13 @@ def alone(document: Mapping[str, Any], settings: Mapping[str, Any], context: int
     counts = params(model)
     cache = kv(model, context=context, batch=batch)
     weights = stored(model)
+    run = Inference(model, InferenceRun(dtype="bf16"))
+    activations = run.device(0, batch, context).activations
     found: dict[str, int | None] = {
         "total": counts.total, "active": counts.active, "embedding": counts.embedding,
         "non_embedding": counts.non_embedding, "kv_bytes": cache.bytes, "weights_bytes": weights,
-        "memory": weights + cache.bytes, "prefill_flops": flops(model, context=context, batch=batch).total,
+        "activations_bytes": activations, "memory": run.needed(batch, context),
+        "prefill_flops": flops(model, context=context, batch=batch).total,
     }  # fmt: skip
     if not model.sees_all:
         found["decode_flops"] = flops(model, context=context, batch=batch, phase="decode").total

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.ggml import COPIES
-from gptcalc.analysis.memory.live import NOTHING, Moment, moments, widest
+from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest
 from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
@@ -164,11 +164,13 @@ class Inference:
         if not sequences:
             return found
         sequences, past = self.at_once(sequences), sequences * context
-        tokens = sequences if self.how.phase == "decode" else min(past, self.chunk)
-        source = 0 if self.how.phase == "decode" else sequences * self.how.source_length(self.architecture)
-        wanted = tokens if self.how.logits == "all" else min(sequences, tokens)
+        if self.how.phase == "decode":
+            work = Work(sequences, past, sequences, 0)
+        else:
+            work = Work.prompt(sequences, past, self.how.source_length(self.architecture), self.chunk)
+            work = work._replace(wanted=work.tokens if self.how.logits == "all" else work.wanted)
         for moment in self.stages[number].moments:
-            size = moment.bytes(tokens, past, wanted, self.width, source)
+            size = moment.bytes(work, self.width)
             if size > found[1]:
                 found = moment, size
         return found

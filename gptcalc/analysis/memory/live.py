@@ -8,8 +8,9 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence, Set
+from math import prod
+from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import FP32
@@ -24,6 +25,33 @@ Size: TypeAlias = tuple[int, int, int, int, int]
 ALONE = Layout()
 
 
+class Amount(Protocol):
+    """A number of elements: an int, or one in symbols."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __sub__(self, other: Self, /) -> Self: ...
+    def __lt__(self, other: Self, /) -> bool: ...
+
+
+A = TypeVar("A", bound=Amount)
+
+
+class Work(NamedTuple):
+    """The lengths that a pass's elements are counted by."""
+
+    tokens: int  # new ones
+    past: int
+    wanted: int  # positions whose logits are wanted
+    source: int  # tokens that an encoder reads
+
+    @classmethod
+    def prompt(cls, sequences: int, past: int, source: int, chunk: int) -> Work:
+        """The widest pass of a prefill in pieces: so many tokens of all sequences, each of which has read a source;
+        logits of the last of each."""
+        tokens = min(past, chunk)
+        return cls(tokens, past, min(sequences, tokens), sequences * source)
+
+
 class Moment(NamedTuple):
     """Elements that are held while one line is computed."""
 
@@ -35,10 +63,10 @@ class Moment(NamedTuple):
     once: int = 0  # whatever the length: what is made of weights alone
     source: int = 0  # for each token that an encoder reads
 
-    def bytes(self, tokens: int, past: int, wanted: int, width: int, source: int = 0) -> int:
+    def bytes(self, work: Work, width: int) -> int:
         """`width` bytes an element; logits are fp32."""
-        elements = self.token * tokens + self.past * past + self.once + self.source * source
-        return width * elements + FP32.block_bytes * self.logits * wanted
+        elements = self.token * work.tokens + self.past * work.past + self.once + self.source * work.source
+        return width * elements + FP32.block_bytes * self.logits * work.wanted
 
 
 NOTHING = Moment("", "", 0, 0, 0)
@@ -74,26 +102,40 @@ class Lives(NamedTuple):
 def moments(stage: Stage, parallel: Layout = ALONE) -> list[Moment]:
     """The moments of a stage, one a line."""
     found_lives = lives(stage)
-    lines, made, dying = found_lives.lines, found_lives.made, found_lives.dying()
-    over_past = _over_past(lines)
+    lines, dying = found_lives.lines, found_lives.dying()
+    over_past = made_of_past(lines)
 
     def size(value: Value) -> Size:
         return elements(value.line, value.reference, over_past, parallel)
 
-    sizes = {each: size(each) for values in dying for each in values}
-    held = [sum(each) for each in zip(NO_SIZE, *(n for old, n in sizes.items() if old.made < 0), strict=True)]
-    found = []
-    for at, line in enumerate(lines):
-        own = made[at]
-        new = NO_SIZE if own is None else sizes[own]
-        held = [a + b for a, b in zip(held, new, strict=True)]
-        room = NO_SIZE
+    held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE)
+    found = [Moment(stage.name, line.text, *n) for line, n in zip(lines, held, strict=True)]
+    return [m._replace(token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
+
+
+def peaks(found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, ...]) -> list[tuple[A, ...]]:
+    """What is held while each line is computed, were its values so large."""
+    dying = found.dying()
+    held = nothing
+    for value, size in sizes.items():
+        if value.made < 0:
+            held = _each(held, size)
+    every = []
+    for at, line in enumerate(found.lines):
+        own = found.made[at]
+        new = nothing if own is None else sizes[own]
+        held = _each(held, new)
+        room = nothing
         if line.kind == "pointwise":  # the widest operand that dies makes room for the result
             room = max((sizes[old] for old in dying[at] if old.made < at), default=room)
-        found.append(Moment(stage.name, line.text, *(n - min(a, b) for n, a, b in zip(held, room, new, strict=True))))
+        every.append(tuple(n - min(a, b) for n, a, b in zip(held, room, new, strict=True)))
         for old in dying[at]:
-            held = [a - b for a, b in zip(held, sizes[old], strict=True)]
-    return [m._replace(token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
+            held = tuple(a - b for a, b in zip(held, sizes[old], strict=True))
+    return every
+
+
+def _each(held: Sequence[A], more: Sequence[A]) -> tuple[A, ...]:
+    return tuple(a + b for a, b in zip(held, more, strict=True))
 
 
 def lives(stage: Stage) -> Lives:
@@ -118,7 +160,7 @@ def lives(stage: Stage) -> Lives:
     return Lives(lines, made, read)
 
 
-def _over_past(lines: list[Line]) -> set[str]:
+def made_of_past(lines: list[Line]) -> set[str]:
     """What is made of all tokens so far, and not cached."""
     cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
     return {
@@ -136,24 +178,34 @@ def _read(line: Line) -> list[Reference]:
     return [reference for reference in references if reference.name not in line.weights]
 
 
-def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
-    """Elements of what this line refers to: per new token, per token of the past, per wanted position, else once."""
+class Place(NamedTuple):
+    """By which of the lengths of a Size something is counted; `every` so many tokens share one."""
+
+    slot: int
+    every: int = 1
+
+
+def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None:
+    """Per new token, per token of the past, per wanted position, once, or per token of the source; None: never held."""
     if line.is_of_pairs(reference):
-        return NO_SIZE
-    n = share(line, reference, parallel).each
+        return None
     if isinstance(line.condition, Wanted):
-        return 0, 0, n, 0, 0
+        return Place(2)
     if reference.name in over_past:
-        return 0, n, 0, 0, 0
+        return Place(1)
     if any(index.role == "source" for index in line.indices(reference)):
-        return 0, 0, 0, 0, n
+        return Place(4)
     sequence = [index for index in line.indices(reference) if index.role == "new" or index.role in LOOKED_BACK]
-    if not sequence:
-        return 0, 0, 0, n, 0
-    for index in sequence:
-        if index.role == "entries":  # each token's share
-            n = -(-n // index.every)
-    return n, 0, 0, 0, 0
+    return Place(0, prod(i.every for i in sequence if i.role == "entries")) if sequence else Place(3)
+
+
+def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
+    """Elements of what this line refers to, by the length that they are counted by."""
+    where = place(line, reference, over_past)
+    if where is None:
+        return NO_SIZE
+    n = -(-share(line, reference, parallel).each // where.every)
+    return (*NO_SIZE[: where.slot], n, *NO_SIZE[where.slot + 1 :])  # type: ignore[return-value]
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

@@ -7,7 +7,7 @@ Below 2⁶³ an int64 holds a result. Up to about 2¹⁰⁹ two numbers decide i
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any, TypeAlias
@@ -75,6 +75,15 @@ class Exact:
         less, same = below | (equal & (self.low < low)), equal & (self.low == low)
         found = {"<": less, "<=": less | same, ">": ~(less | same), ">=": ~less, "==": same, "!=": ~same}[word]
         return np.asarray(found, dtype=bool)
+
+
+def largest(found: Sequence[Exact]) -> Exact:
+    """Of several numbers a point, the largest."""
+    if len(found) == 1:
+        return found[0]
+    if all(each.high is None for each in found):
+        return Exact(np.maximum.reduce([each.low for each in found]))
+    return Exact(np.maximum.reduce([each.narrow() for each in found], dtype=object))
 
 
 def most(terms: Polynomial, largest: Mapping[str, int]) -> int:

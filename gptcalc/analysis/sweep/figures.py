@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import held
 from gptcalc.analysis.params import Entry, ledger
+from gptcalc.analysis.sweep.activations import NotPolynomial, activations
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Phase, SweepRun
 from gptcalc.dtypes import FP32, weight_format
@@ -27,15 +28,28 @@ def times(stage: str) -> str:
     return f"× {stage}"
 
 
+def present(stage: str) -> str:
+    """The symbol for whether a stage runs: 1, or 0."""
+    return f"? {stage}"
+
+
 class Collected:
     """One architecture at one length. `free`: symbols that stay symbols; all others are numbers."""
 
-    def __init__(self, architecture: Architecture, how: SweepRun, free: Collection[str], counted: bool) -> None:
-        """counted: how often stages run stays a symbol, too."""
+    def __init__(
+        self,
+        architecture: Architecture,
+        how: SweepRun,
+        free: Collection[str],
+        counted: bool,
+        ranges: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """counted: how often stages run stays a symbol, too. ranges: the least and the most of each symbol."""
         self.architecture = architecture
         self.how = how
         self.free = free
         self.counted = counted
+        self.ranges = ranges
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -111,6 +125,12 @@ class Collected:
     def stage(self, stage: Stage) -> poly.Polynomial:
         return {((times(stage.name), 1),): 1} if self.counted else {(): stage.times}
 
+    def where_it_runs(self, stage: Stage, terms: poly.Polynomial) -> poly.Polynomial:
+        """What is there once where a stage runs at all, and not where it never does."""
+        if self.counted and self.ranges[times(stage.name)][0] == 0:
+            return poly.multiplied(terms, [(((present(stage.name), 1),), 1)])
+        return terms
+
     def product(self, indices: Iterable[Index]) -> poly.Polynomial:
         terms = ONE
         for index in indices:
@@ -152,49 +172,38 @@ def _whole(number: Fraction) -> int:
     return number.numerator
 
 
-class NotPolynomial(Exception):
-    """A figure that is no polynomial with whole coefficients in these symbols."""
-
-
 def whole_of(_: Entry) -> Fraction:
     """Every element counts."""
     return Fraction(1)
 
 
 class Figure(NamedTuple):
-    """A column of a grid."""
+    """A column of a grid: the largest of several polynomials, mostly of one."""
 
     meaning: str
-    collect: Callable[[Collected], poly.Polynomial]
+    collect: Callable[[Collected], tuple[poly.Polynomial, ...]]
 
 
 FIGURES: dict[str, Figure] = {
-    "total": Figure("parameters of the main model", lambda c: c.params(c.entries, whole_of)),
-    "active": Figure("parameters that one token uses", lambda c: c.params(c.entries, c.active_share)),
+    "total": Figure("parameters of the main model", lambda c: (c.params(c.entries, whole_of),)),
+    "active": Figure("parameters that one token uses", lambda c: (c.params(c.entries, c.active_share),)),
     "embedding": Figure(
         "parameters of the tables of tokens, positions and types",
-        lambda c: c.params([e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of),
+        lambda c: (c.params([e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of),),
     ),
     "non_embedding": Figure(
         "total without the embedding",
-        lambda c: c.params([e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of),
+        lambda c: (c.params([e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of),),
     ),
-    "kv_bytes": Figure("of the cache of --batch sequences at --context", lambda c: c.kv_bytes()),
-    "weights_bytes": Figure("of the weights in --dtype", lambda c: c.weights_bytes()),
-    "memory": Figure("weights and cache", lambda c: _sum(c.weights_bytes(), c.kv_bytes())),
-    "prefill_flops": Figure("of a prompt of --context tokens", lambda c: c.flops("prefill")),
-    "decode_flops": Figure("of the last token of --context", lambda c: c.flops("decode")),
-    "train_flops": Figure("of a training step on --context tokens", lambda c: _thrice(c.flops("train"))),
+    "kv_bytes": Figure("of the cache of --batch sequences at --context", lambda c: (c.kv_bytes(),)),
+    "weights_bytes": Figure("of the weights in --dtype", lambda c: (c.weights_bytes(),)),
+    "activations_bytes": Figure("at the widest moment of a prompt, as gptcalc memory counts them", activations),
+    "memory": Figure(
+        "weights, cache and activations",
+        lambda c: tuple(poly.added(c.weights_bytes(), c.kv_bytes(), moment) for moment in activations(c)),
+    ),
+    "prefill_flops": Figure("of a prompt of --context tokens", lambda c: (c.flops("prefill"),)),
+    "decode_flops": Figure("of the last token of --context", lambda c: (c.flops("decode"),)),
+    # a training step is 3 × the forward pass
+    "train_flops": Figure("of a training step on --context tokens", lambda c: (poly.scaled(c.flops("train"), 3),)),
 }
-
-
-def _sum(*parts: poly.Polynomial) -> poly.Polynomial:
-    total: poly.Polynomial = {}
-    for part in parts:
-        poly.add(total, part)
-    return total
-
-
-def _thrice(terms: poly.Polynomial) -> poly.Polynomial:
-    """A training step is 3 × the forward pass."""
-    return {monomial: 3 * n for monomial, n in terms.items()}

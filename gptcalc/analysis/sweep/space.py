@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gptcalc.analysis.sweep.bulk import Array, Exact, Points
-from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, NotPolynomial, times
+from gptcalc.analysis.memory.engines import chunk_of
+from gptcalc.analysis.memory.live import Work
+from gptcalc.analysis.sweep.activations import TOKENS, WANTED, NotPolynomial
+from gptcalc.analysis.sweep.bulk import Array, Exact, Points, largest
+from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, present, times
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import SweepRun
 from gptcalc.document import build
@@ -36,6 +39,8 @@ PIECE = 1 << 14
 DEPTH = "n_layers"
 #: combinations of first values that are tried for one that is a model
 TRIED = 10_000
+#: figures that know what is held at the widest moment
+HELD = {"activations_bytes", "memory"}
 
 Settings = Mapping[str, Any]
 
@@ -54,13 +59,13 @@ class Piece(NamedTuple):
     same: dict[str, Any]
     points: Points
     keys: dict[str, Array]
-    figures: dict[str, poly.Polynomial]
+    figures: dict[str, tuple[poly.Polynomial, ...]]
 
     def values(self, key: str) -> Exact:
         if key in self.keys:
             return Exact(self.keys[key])
         if key in self.figures:
-            return self.points.evaluate(self.figures[key])
+            return largest([self.points.evaluate(terms) for terms in self.figures[key]])
         return Exact(np.full(self.number, self.same[key]))
 
     def take(self, which: Array) -> Piece:
@@ -180,7 +185,9 @@ class Space:
 
     def _is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
         """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
-        collected = Collected(model, self.how, symbols, False)
+        values = {axis.key: axis.values for axis in self.axes}
+        spans = {symbol: span(values[key]) for symbol, key in symbols.items()}
+        collected = Collected(model, self.how, symbols, False, spans | self._spans(model))
         try:
             ranges = {
                 index: collected.range(index)
@@ -192,9 +199,20 @@ class Space:
             }
             sizes = {symbol: probe[key] for symbol, key in symbols.items()}
             right = all(value(terms, sizes) == index.size for index, terms in ranges.items())
+            if right and HELD & set(self.figures):
+                FIGURES["activations_bytes"].collect(collected)
             return right and not collected.stored_freely()
         except (NotPolynomial, KeyError):
             return False
+
+    def _spans(self, model: Architecture) -> dict[str, tuple[int, int]]:
+        """Of the symbols that go by the batch, whatever the context."""
+        found = [
+            lengths(model, self.how if context is None else self.how.to(SweepRun, context=context), self.batches)
+            for context in self.contexts
+        ]
+        return {symbol: (min(int(f[symbol].min()) for f in found), max(int(f[symbol].max()) for f in found))
+                for symbol in found[0]}  # fmt: skip
 
     # the points
 
@@ -221,6 +239,10 @@ class Space:
             settings[axis.key] = axis.values[digit]
         try:
             return Combination(self, settings, self.contexts[which])
+        except NotPolynomial as error:
+            raise InputError(
+                f"sweep: {error} of the free keys", "sweep smaller ranges, or leave out memory", "unsupported"
+            ) from None
         except InputError as error:
             if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
                 raise  # what is asked for, no combination has
@@ -252,9 +274,7 @@ class Combination:
         architecture = space.build({**settings, **probe})
         how = space.how if context is None else space.how.to(SweepRun, context=context)
         counted = any(axis.key == DEPTH for axis in space.free)
-        collected = Collected(architecture, how, space.symbols, counted)
         self.same = {**settings, "context": how.length(architecture)}
-        self.figures = {key: FIGURES[key].collect(collected) for key in space.figures}
         self.tables: dict[str, tuple[int, Array]] = {}  # symbol: the place of its axis, its values
         for place, axis in enumerate(space.free):
             for symbol, key in space.symbols.items():
@@ -262,12 +282,17 @@ class Combination:
                     self.tables[symbol] = place, np.array(axis.values, dtype=np.int64)
             if axis.key == DEPTH:
                 shallow = {**settings, **{a.key: a.values[0] for a in space.free if a.key != DEPTH}}
-                for stage, column in space.depths(shallow, equations(architecture)).items():
-                    self.tables[times(stage)] = place, np.array(column, dtype=np.int64)
-        self.tables[BATCH] = len(space.free), np.array(space.batches, dtype=np.int64)
-        used = {symbol for terms in self.figures.values() for monomial in terms for symbol, _ in monomial}
+                for stage, depths in space.depths(shallow, equations(architecture)).items():
+                    self.tables[times(stage)] = place, np.array(depths, dtype=np.int64)
+                    self.tables[present(stage)] = place, np.minimum(self.tables[times(stage)][1], 1)
+        for symbol, column in lengths(architecture, how, space.batches).items():
+            self.tables[symbol] = len(space.free), column
+        ranges = {symbol: (int(column.min()), int(column.max())) for symbol, (_, column) in self.tables.items()}
+        collected = Collected(architecture, how, space.symbols, counted, ranges)
+        self.figures = {key: FIGURES[key].collect(collected) for key in space.figures}
+        used = {s for every in self.figures.values() for terms in every for monomial in terms for s, _ in monomial}
         self.tables = {symbol: table for symbol, table in self.tables.items() if symbol in used}
-        self.largest = {symbol: int(column.max()) for symbol, (_, column) in self.tables.items()}
+        self.largest = {symbol: ranges[symbol][1] for symbol in self.tables}
 
     def piece(self, start: int, stop: int) -> Piece:
         index = np.arange(start, stop, dtype=np.int64)
@@ -281,6 +306,21 @@ class Combination:
         }
         keys["batch"] = np.array(self.space.batches, dtype=np.int64)[digits[-1]]
         return Piece(stop - start, self.same, Points(values, self.largest, stop - start), keys, self.figures)
+
+
+def lengths(architecture: Architecture, how: SweepRun, batches: Sequence[int]) -> dict[str, Array]:
+    """The symbols that go by the batch, at every batch."""
+    context, source = how.length(architecture), how.source_length(architecture)
+    works = [Work.prompt(batch, batch * context, source, chunk_of("ideal", None)) for batch in batches]
+    return {
+        BATCH: np.array(batches, dtype=np.int64),
+        TOKENS: np.array([work.tokens for work in works], dtype=np.int64),
+        WANTED: np.array([work.wanted for work in works], dtype=np.int64),
+    }
+
+
+def span(values: Sequence[Any]) -> tuple[int, int]:
+    return min(values), max(values)
 
 
 def forms(architecture: Architecture) -> tuple[Equations, Equations]:
