@@ -132,6 +132,11 @@ class Format(NamedTuple):
     wide: DType = BF16
     output: Packing | None = None
     mean: bool = False  # a mean over matrices: what one takes is an estimate
+    experts: Packing | None = None  # of the experts' matrices, where they are packed in a way of their own
+
+    def of(self, component: str) -> Packing:
+        """How a matrix of this component is packed."""
+        return self.experts if self.experts is not None and component == "experts" else self.packing
 
 
 #: bitsandbytes' QuantState: the table of nf4's 16 values; of the 256 values of a nested scale, and its offset
@@ -207,6 +212,8 @@ FORMATS = {
         ),
         # as gpt-oss ships: experts only
         Format("mxfp4", "experts", Packing(MXFP4)),
+        # as DeepSeek-V4 ships: experts so, the others in fp8 with a shared 8-bit exponent for 128 × 128
+        Format("fp8-mxfp4", "linear", Packing(FP8, 8, 128, 128), experts=Packing(MXFP4)),
         # ModelOpt: beside the blocks' scales an fp32 scale of the weight and one of the input
         Format("nvfp4", "linear", Packing(NVFP4, per_matrix=2 * FP32.block_bytes)),
         *(affine(bits) for bits in AFFINE),

@@ -58,6 +58,17 @@ def test_kimi_ships_its_experts_in_four_bits() -> None:
     assert found.per_device.weights == 595_148_192_736 - 2 * (tower + projector)
 
 
+def test_deepseek_v4_ships_its_experts_in_four_bits_and_the_rest_in_eight() -> None:
+    """Of Flash's 43 layers with 256 experts of three matrices of 4,096 × 2,048: 17 bytes for 32 numbers. Its shared
+    expert's are a byte each, and one for 128 × 128."""
+    found = memory(load("deepseek-v4-flash").architecture, context=1)
+    sizes = {row.name: row.bytes for row in found.tensors}
+    assert found.dtype == "fp8-mxfp4"
+    assert sizes["moe.up"] == 256 * 4096 * 2048 // 32 * 17
+    assert sizes["moe.shared.up"] == 4096 * 2048 + 32 * 16
+    assert any(line.startswith("weights: all matrices in fp8-mxfp4, though") for line in found.estimated)
+
+
 @pytest.mark.parametrize(("preset", "exact"), [("llama-3.1-8b", True), ("glm-4.7", False)])
 def test_routers_by_mlx_are_an_estimate(preset: str, exact: bool) -> None:
     found = memory(load(preset).architecture, dtype="mlx4", context=1)

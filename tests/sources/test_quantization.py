@@ -36,6 +36,10 @@ BUT_EXPERTS = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*ml
         ({"text_config": {"dtype": "float32"}}, "fp32"),
         ({"quantization_config": {"quant_method": "mxfp4"}}, "mxfp4"),
         ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}, "fp8-block"),
+        (
+            {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}, "expert_dtype": "fp4"},
+            "fp8-mxfp4",
+        ),
         ({"quantization_config": {"quant_method": "fbgemm_fp8"}}, "fp8"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True}}, "gptq:32"),
         ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}, "awq:128"),

@@ -55,12 +55,16 @@ class KVCache(Outcome, frozen=True, omit_defaults=True):
 
 
 class Types(NamedTuple):
-    """The data types of keys (with all that is not values), of values, of recurrent states, of an indexer's keys."""
+    """The data types of keys (with all that is not values), of values, of recurrent states, of an indexer's keys.
+
+    scales: whether latents that are K and V at once have scales among them in fp8, too.
+    """
 
     k: DType
     v: DType
     state: DType
     indexer: DType
+    scales: bool = False
 
     def of(self, line: Line, chosen: bool = False) -> DType:
         """The type in which a store line's left side is kept. States of convolutions are kept like keys.
@@ -92,7 +96,8 @@ class Types(NamedTuple):
         multiple of 8: 448 + 2 · 64 + 8 = 584 (vllm/models/deepseek_v4/attention.py). InputError where a model keeps
         keys for which there is no such layout.
         """
-        if self.k is not FP8_DS_MLA or line.stored not in ("keys", "values", "entries"):
+        scaled = self.k is FP8_DS_MLA or (self.scales and self.k is FP8 and turned is not None)
+        if not scaled or line.stored not in ("keys", "values", "entries"):
             return self.of(line, chosen).row_bytes(elements)
         if turned is None:
             raise InputError(
@@ -107,7 +112,7 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
     k, _, v = kv_dtype.partition(":")
     keys = dtype(k)
     indexer = FP8_SCALED if engine == "vllm" or keys in (FP8, FP8_DS_MLA) else keys
-    return Types(keys, dtype(v or k), dtype(state_dtype), indexer)
+    return Types(keys, dtype(v or k), dtype(state_dtype), indexer, scales=engine == "vllm")
 
 
 #: the kind of cache by what is stored, where nothing limits it

@@ -15,7 +15,7 @@ vllm
     of max_model_len. A recurrent layer has one page for a sequence, its state and the last tokens before its
     convolutions together (MambaSpec); where layers attend beside it, their pages take in as many tokens as that
     needs, a multiple of 16 or 64, and its page is padded to theirs
-    (vllm/model_executor/models/config.py, HybridAttentionMambaModelConfig).
+    (vllm/model_executor/models/config.py, HybridAttentionMambaModelConfig). Compressed entries are in packed.py.
 llama.cpp
     One cache for all sequences (--kv-unified, its server's default), rounded up to 256 cells (src/llama-context.cpp).
     Windowed layers have a cache of their own, of a window a sequence and one micro-batch, rounded likewise
@@ -37,6 +37,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from gptcalc.analysis.memory.packed import ENTRIES, packed
 from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
@@ -154,17 +155,23 @@ def check_runs(engine: Engine, architecture: Architecture) -> None:
 
 
 def held(
-    engine: Engine, pools: list[Pool], context: int, chunk: int | None = None, passes: int = 2, sequences: int = 1
+    engine: Engine,
+    pools: list[Pool],
+    context: int,
+    chunk: int | None = None,
+    passes: int = 2,
+    sequences: int = 1,
+    slots: bool = False,
 ) -> list[Held]:
     """What an engine sets aside for sequences of `context` tokens, pool by pool.
 
-    chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight.
+    chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight;
+    slots: whether its blocks are those of its first runner.
     """
-    if engine != "ideal" and any(pool.every > 1 for pool in pools):
+    if _is_compressed(pools) and engine in ("llama.cpp", "transformers"):
         raise InputError(
-            f"--engine {engine}: compressed entries, whose pages of several sizes it packs into one block "
-            "beside those of their compressors, are not counted here",
-            "only ideal's are",
+            f"--engine {engine}: what it sets aside for compressed entries is not known here",
+            "ideal and vllm are",
             "unsupported",
         )
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
@@ -173,8 +180,10 @@ def held(
             "ideal and transformers are",
             "unsupported",
         )
-    growing = [pool for pool in pools if pool.grows]
     flying = in_flight(engine, chunk, passes)
+    if engine == "vllm" and _is_compressed(pools):
+        return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, slots)]
+    growing = [pool for pool in pools if pool.grows]
     recurrent = _recurrent(pools)
     constant = [pool for pool in pools if not pool.grows]
     if engine == "vllm" and growing and recurrent:
@@ -187,6 +196,10 @@ def held(
     else:
         found = [_plain(engine, pool, context, flying)._replace(times=sequences) for pool in growing]
     return found + [_constant(engine, pool)._replace(times=sequences) for pool in constant]
+
+
+def _is_compressed(pools: list[Pool]) -> bool:
+    return any(pool.every > 1 for pool in pools)
 
 
 def _recurrent(pools: list[Pool]) -> list[Pool]:
@@ -247,8 +260,10 @@ class Blocks(NamedTuple):
     bytes: int
 
 
-def blocks(engine: Engine, pools: list[Pool]) -> Blocks | None:
+def blocks(engine: Engine, pools: list[Pool], slots: bool = False) -> Blocks | None:
     """What the cache is cut into; None where an engine has no blocks, or those of recurrent layers are among them."""
+    if engine == "vllm" and _is_compressed(pools):
+        return Blocks(ENTRIES, packed(pools, slots).block)
     growing = [pool for pool in pools if pool.grows]
     if engine != "vllm" or not growing or any(pool.kind in ("state", "conv") for pool in pools):
         return None
@@ -290,6 +305,24 @@ def _paged(pools: list[Pool], context: int, chunk: int) -> list[Held]:
         n = pages[pool.limit, pool.bytes] = _pages(pool, context, chunk, block)
         found.append(Held(pool, n * block, pool.layers * n * page))
     return found + _padding([(n, pages[key] * page) for key, n in layers.items()])
+
+
+def _side_by_side(pools: list[Pool], context: int, flying: int, slots: bool) -> list[Held]:
+    """Pages of several sizes in blocks: of every group as many blocks as it needs pages, and what is left of each."""
+    cut = packed(pools, slots)
+    sizes = dict.fromkeys(((pool.name, pool.kind) for pool in pools), 0)
+    tokens: dict[tuple[str, Kind], int] = {}
+    total = 0
+    for kind, groups in cut.groups:
+        n = kind.needed(context, flying)
+        total += n * groups * cut.block
+        for page in kind.pages:
+            key = page.pool.name, page.pool.kind
+            sizes[key] += page.pool.layers * n * page.bytes
+            tokens[key] = n * kind.tokens if page.pool.grows else 0
+    found = [Held(pool, tokens[key], sizes[key]) for pool in pools if (key := (pool.name, pool.kind)) in tokens]
+    rest = total - sum(part.bytes for part in found)
+    return [*found, Held(Pool("rest of blocks", 1, "padding", None, 0, 0), 0, rest)]
 
 
 def _padding(layers: list[tuple[int, int]]) -> list[Held]:

@@ -14,7 +14,7 @@ from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
-from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, MARGIN, Generation, Profile, generation, named
+from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, generation, named
 from gptcalc.analysis.memory.weights import Share, Weights, is_published, published
 from gptcalc.analysis.params import COMPONENTS, not_counted
 from gptcalc.architecture import Architecture
@@ -183,7 +183,12 @@ class Inference:
         """What so many sequences take of the cache on a device of a pipeline stage."""
         pools, how = self.stages[number].pools, self.how
         passes = (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
-        return held(how.engine, pools, context, how.prefill_chunk, passes, sequences)
+        return held(how.engine, pools, context, how.prefill_chunk, passes, sequences, self.slots)
+
+    @property
+    def slots(self) -> bool:
+        """Whether vLLM's blocks are those of its first runner."""
+        return self.generation is not None and self.generation.slots
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
@@ -412,7 +417,7 @@ class Inference:
             over = f"{self.profiled(sequences, context):,} tokens and {self.profile.rows:,} rows of logits"
             runner = f"the model runner of vLLM {self.generation.versions}"
             return (
-                f"activations: the profile run's peak with {runner}, {over}; {self.generation.met}",
+                f"activations: the profile run's peak with {runner}, {over}; {self.profile.met}",
                 "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
             )
         overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
@@ -431,7 +436,7 @@ class Inference:
         """By how much the estimated parts may be exceeded: as measured, or half of the activations."""
         if self.buffers is not None:
             return self.buffers.margin(device.activations)
-        return MARGIN if self.profile is not None else device.activations // 2
+        return self.profile.margin if self.profile is not None else device.activations // 2
 
     def like(self, other: Inference) -> Inference:
         """Of this run's versions, that of the same generation as another run."""

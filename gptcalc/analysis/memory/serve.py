@@ -148,7 +148,11 @@ class Pair(NamedTuple):
         """What the rest of the budget holds, and what is beside it while as many requests run as fit, as in `fit`."""
         requests = largest(lambda n: self.fits(budget, n, context)) or 0
         beside = self.beside(max(requests, 1), context)
-        cut = None if self.draft is not None else blocks(self.run.how.engine, self.run.stages[self.stage].pools)
+        cut = (
+            None
+            if self.draft is not None
+            else blocks(self.run.how.engine, self.run.stages[self.stage].pools, self.run.slots)
+        )
         found = room(max(budget - beside.total, 0), lambda length: self.held(1, length), context, cut)
         longest = largest(lambda n: self.fits(budget, 1, n))
         return replace(found, requests=requests, longest=longest), beside

@@ -23,7 +23,9 @@ forward pass
     Compiled pieces write new tensors: gate and up together, what they make, the attention's output, and two of the
     stream (Llama 3.1 8B over 29,000 tokens: 2.99 GiB as measured, vllm#10517; Gemma 4 31B: 1.48 GiB, measured 1.49).
     Experts work in two buffers for every token and chosen expert (modular_kernel.py); latent attention makes keys and
-    values of up to 64 Ki tokens anew (mla_attention.py).
+    values of up to 64 Ki tokens anew (mla_attention.py). Over compressed entries queries and what heads read are padded
+    to 64 or 128 heads, and there is room for the entries and latents of four sequences in 16 bits, for the logits of an
+    indexer and for what it chose (vllm/models/deepseek_v4/nvidia/flashmla.py, vllm/envs.py).
 """
 
 from __future__ import annotations
@@ -35,7 +37,17 @@ from typing import Literal, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.sharding import Layout
-from gptcalc.architecture import ACTIVATIONS, Architecture, Attention, Experts, LatentAttention, Mlp, rotated, sublayers
+from gptcalc.architecture import (
+    ACTIVATIONS,
+    Architecture,
+    Attention,
+    CompressedAttention,
+    Experts,
+    LatentAttention,
+    Mlp,
+    rotated,
+    sublayers,
+)
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError, printable
@@ -65,6 +77,11 @@ class Generation(NamedTuple):
     def passes(self) -> int:
         """That are in flight at once."""
         return 1 if self.runner == "first" else 2
+
+    @property
+    def slots(self) -> bool:
+        """Whether blocks have a place of its own for every size of page."""
+        return self.runner == "first"
 
     @property
     def tiles(self) -> dict[str, int]:
@@ -162,6 +179,7 @@ class Profile:
         self.width = width  # bytes of an activation
         self.alone = parallel.tp == 1
         self.live = live(architecture, parallel)
+        self.compressed = compressed(architecture)
         self.stream = architecture.d * width
         self.v = -(-architecture.v // ROWS) * ROWS
         self.table = self.v * self.stream if self.alone else 0
@@ -180,18 +198,45 @@ class Profile:
             }
         self.kept = sum(self.parts.values())
 
+    @property
+    def margin(self) -> int:
+        """By how much the estimate may be missed."""
+        return MARGIN_COMPRESSED if self.compressed else MARGIN
+
+    @property
+    def met(self) -> str:
+        """How well the estimate is known, in words."""
+        if self.compressed:
+            return f"over compressed entries one start is reported, which took {MARGIN_COMPRESSED / GIB:.1f} GiB more"
+        return self.generation.met
+
     def peak(self, tokens: int, context: int) -> int:
         """Bytes at the peak of the profile run."""
         stream, rows = tokens * self.stream, min(self.rows, tokens)
         anew = min(max(8 * context, 4 * self.rows * LATENT_BLOCK), MADE_ANEW)
-        forward = self.width * (tokens * self.live.token + anew * self.live.anew)
+        forward = self.width * (tokens * self.live.token + anew * self.live.anew) + self._entries(tokens, context)
         sampler = self.generation.sampler * rows * self.v + stream
         if self.generation.runner == "first":
             return max(forward, sampler + SLACK)
         logits = (1 if self.alone else 3) * rows * self.v * self.width + stream
         return max(forward, logits, sampler, self.table + 2 * stream if self.alone else 0)
 
+    def _entries(self, tokens: int, context: int) -> int:
+        """Room for what attention over compressed entries gathers, and for what its indexer finds."""
+        size = 0
+        for mixer in self.compressed:
+            c = mixer.compress
+            if c is not None:
+                latents = GATHERED * (-(-context // c.every) + mixer.window + tokens) * mixer.d_head * self.width
+                chosen = 0 if c.index is None else -(-(c.index.top_k + mixer.window) // ROWS_CHOSEN) * ROWS_CHOSEN
+                size = max(size, latents + tokens * chosen * 4 + (INDEX_LOGITS if chosen else 0))
+        return size
 
+
+#: sequences whose entries are gathered at once; what the number of chosen ones is padded to; bytes of logits
+GATHERED, ROWS_CHOSEN, INDEX_LOGITS = 4, 128, 512 * MIB
+#: heads that kernels over compressed entries know
+HEADS = (64, 128)
 #: rows of the output matrix are padded to a multiple of this (vocab_parallel_embedding.py)
 ROWS = 64
 #: what the first runner's pass leaves beside its sampler
@@ -202,13 +247,15 @@ MULTIPROCESSORS = 192
 LIBRARIES_ALONE, LIBRARIES = 144 * MIB, 576 * MIB
 #: the same, the second runner: on small cards, on large ones (the largest measured)
 LIBRARIES_SMALL, LIBRARIES_LARGE = 164 * MIB, 400 * MIB
-#: what was measured lies within this of the estimate
-MARGIN = 307 * MIB
+#: what was measured lies within this of the estimate; over compressed entries, of which one start is reported: 5.44 GiB
+#: left for the cache (vllm#44376) where 10.6 are estimated
+MARGIN, MARGIN_COMPRESSED = 307 * MIB, 5280 * MIB
 
 
 def live(architecture: Architecture, parallel: Layout) -> Live:
     """What a forward pass has at its peak."""
     attention = stream = dense = experts = anew = 0
+    streams = 1 if architecture.streams is None else architecture.streams.n
     for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
         match mixer:
             case Attention():
@@ -217,6 +264,9 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
                 heads, head = _part(mixer.n_heads, parallel.tp), max(mixer.d_nope + mixer.d_rope, mixer.d_v)
                 attention, stream = max(attention, 5 * heads * head + 2 * mixer.kv_rank), 7
                 anew = max(anew, heads * (mixer.d_nope + mixer.d_v))
+            case CompressedAttention():
+                heads = next((n for n in HEADS if n >= mixer.n_heads // parallel.tp), mixer.n_heads)
+                attention, stream = max(attention, 2 * heads * mixer.d_head + mixer.q_rank), max(stream, 2 * streams)
             case Mlp():
                 dense = max(dense, _written(mixer.activation, _part(mixer.d_ff, parallel.tp)))
             case Experts():
@@ -224,6 +274,12 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
             case _:
                 pass
     return Live(attention + stream * architecture.d + (experts or (0 if anew else dense)), anew)
+
+
+def compressed(architecture: Architecture) -> list[CompressedAttention]:
+    """The kinds of attention over compressed entries."""
+    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    return [mixer for mixer in mixers if isinstance(mixer, CompressedAttention)]
 
 
 #: latent attention's page in the profile run, and the most tokens that are made anew

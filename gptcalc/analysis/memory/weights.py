@@ -302,7 +302,8 @@ class Weights:
             return type_.name, copies * outputs * type_.row_bytes(inputs)
         if self._is_packed(entry, self.format):
             tile = self.tiles.get(self.format.name, 1)
-            return self.format.name, copies * self.format.packing.bytes(-(-inputs // tile) * tile, outputs)
+            packing = self.format.of(entry.tensor.weight.component)
+            return self.format.name, copies * packing.bytes(-(-inputs // tile) * tile, outputs)
         if self.format.output is not None and entry.tensor.weight.use == "logits":
             return self.format.name, self.format.output.bytes(inputs, outputs)
         wide = FP32 if entry.tensor.weight.use == "selection" else self.format.wide  # as all checkpoints have it
@@ -355,7 +356,7 @@ class Weights:
         if self.format is None:
             block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
         else:
-            packing = self.format.packing
+            packing = self.format.of(entry.tensor.weight.component)
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)
             block_outputs = packing.group_outputs or 1
         for size, mine_, step in ((inputs, my_inputs, block), (outputs, my_outputs, block_outputs)):

@@ -33,12 +33,18 @@ def stored(config: Mapping[str, Any]) -> Stored:
     for place in places:
         for key in ("quantization_config", "quantization", "compression_config"):
             if isinstance(place.get(key), dict) and place[key]:
-                return _quantized(place[key])
+                found = _quantized(place[key])
+                return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
     for place in places:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
                 return Stored(PLAIN[word.removeprefix("torch.")])
     return Stored(None, said=False)
+
+
+def _has_experts_of_four_bits(found: Stored, config: Mapping[str, Any]) -> bool:
+    """Whether a config in fp8 blocks says that its experts are in mxfp4 (DeepSeek-V4's expert_dtype)."""
+    return found.weights == "fp8-block" and config.get("expert_dtype") == "fp4"
 
 
 def _quantized(config: Mapping[str, Any]) -> Stored:

@@ -1,0 +1,152 @@
+"""vLLM's cache of compressed entries (DeepSeek-V4): pages of several sizes, laid side by side in blocks that all share.
+
+Four kinds of pages are counted by how many a request needs (vllm/models/deepseek_v4/attention.py and compressor.py,
+vllm/v1/attention/backends/mla/sparse_swa.py):
+
+full
+    Entries, and those of an indexer: of 256 tokens.
+window
+    The latents of the last W − 1 tokens and of those in flight, 64 to a page; every layer has one.
+state
+    What a compressor keeps of open entries, in fp32, content and weight of each channel: of entries over 4 tokens,
+    which overlap, the last 8 tokens, 4 to a page; of entries over 128 these, 8 to a page. They are paged like a window,
+    so during a prefill all tokens in flight have a place: most of what a short request needs.
+
+A page is padded to 576 bytes in DeepSeek's layout, to 512 else. Layers of a kind are split into groups of about equally
+many (kv_cache_planning.py, _get_packed_kv_cache_groups); a request takes a block for each page of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gptcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.memory.engines import Pool
+
+#: tokens of a page: of entries, of a window
+ENTRIES, WINDOW = 256, 64
+#: bytes that pages are padded to, in DeepSeek's layout and else
+ALIGNED, ALIGNED_PLAIN = 576, 512
+#: the kinds of pools of a layer's own latents
+LATENTS = ("window", "full")
+#: bytes of a number of a state
+FP32 = 4
+
+
+class Compressor(NamedTuple):
+    """Of entries over so many tokens, how vLLM pages what their compressor keeps."""
+
+    page: int  # tokens
+    halves: int  # of the channels: two where entries overlap
+
+
+COMPRESSORS = {4: Compressor(4, 2), 128: Compressor(8, 1)}
+
+
+class Page(NamedTuple):
+    """Pages of one size in the layers of a pool."""
+
+    pool: Pool
+    bytes: int
+
+
+class Kind(NamedTuple):
+    """Layers that need equally many pages: `tokens` to a page, and how many tokens are kept (None: all)."""
+
+    tokens: int
+    limit: int | None
+    pages: tuple[Page, ...]
+
+    def needed(self, context: int, flying: int) -> int:
+        """Pages of one request, with so many tokens in flight."""
+        if self.limit is None:
+            return -(-context // self.tokens)
+        return -(-min(self.limit - 1 + flying, context) // self.tokens) + 1
+
+    @property
+    def layers(self) -> dict[int, int]:
+        """Layers by the size of their pages."""
+        found: dict[int, int] = {}
+        for page in self.pages:
+            found[page.bytes] = found.get(page.bytes, 0) + page.pool.layers
+        return found
+
+    @property
+    def most(self) -> int:
+        return max(self.layers.values())
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether there are as many pages of one size as of any other: only then the layers can be split."""
+        return len(set(self.layers.values())) == 1
+
+
+class Packed(NamedTuple):
+    """How the cache is cut: the bytes of a block, and of every kind of layers how many groups."""
+
+    block: int
+    groups: tuple[tuple[Kind, int], ...]
+
+
+def packed(pools: Sequence[Pool], slots: bool = False) -> Packed:
+    """Groups and blocks. slots: as before 0.29, where every size of page had a place of its own in all blocks."""
+    found = kinds(pools)
+    full = found[0]
+    if slots:
+        each = nearest([kind.most for kind in found], full.most)
+        groups = tuple((kind, 1 if kind is full else -(-kind.most // each)) for kind in found)
+        layers = max(-(-kind.most // n) for kind, n in groups)
+        return Packed(layers * sum(full.layers), groups)
+    least = max((kind.most for kind in found if kind.is_balanced and len(kind.layers) > 1), default=0)
+    each = nearest([kind.most for kind in found if kind.is_balanced], least)
+    groups = tuple((kind, -(-kind.most // each) if kind.is_balanced else 1) for kind in found)
+    return Packed(max(sum(-(-n // split) * size for size, n in kind.layers.items()) for kind, split in groups), groups)
+
+
+def nearest(counts: Sequence[int], least: int) -> int:
+    """The size of groups, from `least`, that these numbers of layers fill best; of equal ones the largest."""
+    return min(range(least, max(counts) + 1), key=lambda size: (sum(-n % size for n in counts), -size))
+
+
+def kinds(pools: Sequence[Pool]) -> list[Kind]:
+    """The pages of all layers; those of entries first. InputError where vLLM has no such compressor."""
+    entries: list[Page] = []
+    windows: dict[int | None, list[Page]] = {}
+    states: dict[int, list[Page]] = {}
+    for pool in pools:
+        if pool.kind in LATENTS:
+            windows.setdefault(pool.limit, []).append(Page(pool, _padded(pool, WINDOW * pool.bytes)))
+        elif pool.kind in ("compressed", "index"):
+            if pool.every not in COMPRESSORS:
+                raise InputError(
+                    f"--engine vllm: entries over {pool.every} tokens, it knows those over 4 and 128",
+                    "ideal knows them",
+                    "unsupported",
+                )
+            latents = next(other for other in pools if other.kind in LATENTS and other.name == pool.name)
+            entries.append(Page(pool, _padded(latents, ENTRIES // pool.every * pool.bytes)))
+            kept = next(other for other in pools if other.kind == "open" and other.name == pool.name)
+            page, halves = COMPRESSORS[pool.every]
+            state = FP32 * page * 2 * halves * pool.elements
+            states.setdefault(pool.every, []).append(Page(kept, _padded(latents, state)))
+    if 4 not in states:
+        raise InputError(
+            "--engine vllm: how it groups layers none of which has entries over 4 tokens is not known here",
+            "only ideal is",
+            "unsupported",
+        )
+    found = [Kind(ENTRIES, None, tuple(entries))]
+    found += [Kind(WINDOW, limit, tuple(pages)) for limit, pages in windows.items()]
+    for every, pages in states.items():
+        page, halves = COMPRESSORS[every]
+        found.append(Kind(page, halves * every, tuple(pages)))
+    return found
+
+
+def _padded(latents: Pool, size: int) -> int:
+    """The bytes of a page of a layer with such latents. In DeepSeek's layout scales stand between their numbers."""
+    align = ALIGNED if latents.bytes % latents.elements else ALIGNED_PLAIN
+    return -(-size // align) * align
