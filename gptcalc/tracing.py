@@ -44,6 +44,14 @@ class StepRow(Struct, frozen=True):
     layers: int
 
 
+class Pass(Struct, frozen=True):
+    """A prefill, or one more token: what it took, and what the cache holds after it."""
+
+    tokens: int  # how many it reads
+    flops: int
+    cache_elements: int
+
+
 class Values(Struct, frozen=True):
     """What attention computed at one place: a matrix for each head, or one for all."""
 
@@ -59,10 +67,10 @@ class Trace(Outcome, frozen=True, omit_defaults=True):
     weights: Literal["none", "random", "checkpoint"]
     context: int
     decoded: int
-    flops: int
+    flops: int  # of all passes
     parameters: int
     cache_elements: int
-    steps: tuple[StepRow, ...]
+    steps: tuple[StepRow, ...]  # of the prefill, or of the last token that was decoded
     tokens: tuple[int, ...] | None = None
     source: int | None = None  # how many tokens an encoder read
     top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
@@ -70,6 +78,7 @@ class Trace(Outcome, frozen=True, omit_defaults=True):
     chunks: tuple[int, ...] = ()  # tokens of a chunk, where recurrent states were computed in chunks
     sizes: dict[str, int] | None = None  # of the small copy that was run in place of the model
     values: tuple[Values, ...] = ()  # what attention computed, step by step, where asked for
+    passes: tuple[Pass, ...] = ()  # one by one, where tokens come through the cache
 
 
 class Run(NamedTuple):
@@ -97,10 +106,19 @@ def shapes(architecture: Architecture, context: int, decode: int = 0, source: in
     model = Model(architecture, ShapeStore())
     model.tally.events = []
     model.prefill(shape_only((1, context - decode), np.int64), source=shapes_of_source(architecture, source))
+    passes = [_passed(model, context - decode)]
     for _ in range(decode):
         model.tally.events = []
         model.decode(shape_only((1,), np.int64))
-    return _trace(architecture, model, "none", context, decode, source=source or None)
+        passes.append(_passed(model, 1))
+    return _trace(architecture, model, "none", context, decode, passes, source=source or None)
+
+
+def _passed(model: Model, tokens: int) -> Pass:
+    """The pass that has just ended; the tally begins anew."""
+    done = Pass(tokens, model.tally.total, model.cache.elements)
+    model.tally.clear()
+    return done
 
 
 def _check_decode(architecture: Architecture, steps: int) -> None:
@@ -171,21 +189,23 @@ def _run(
     model.tally.values = [] if values else None
     read = _read(small, source, seed)
     whole = model.prefill(np.array(tokens), attention=attention, source=read)
-    arrays = _arrays(whole)
-    events, noted = model.tally.events, tuple(_valued(model.tally.values or ()))
-    model.tally.events = model.tally.values = None
-    last = whole.logits[0, -1]
+    arrays, noted = _arrays(whole), tuple(_valued(model.tally.values or ()))
+    model.tally.values = None
+    last, passes = whole.logits[0, -1], [_passed(model, len(tokens))]
     if decode:
-        arrays["decode_logits"] = np.stack(list(_decoded(model, tokens, decode, read)))
-        last = arrays["decode_logits"][-1]
-    made = _traced(small, model, "random" if store is None else "checkpoint", tokens, decode, events, last)
+        stepwise = list(_decoded(model, tokens, decode, read))
+        passes = [one for _, one in stepwise]
+        arrays["decode_logits"] = np.stack([logits for logits, _ in stepwise[1:]])
+        last = stepwise[-1][0]
+    made = _traced(small, model, "random" if store is None else "checkpoint", tokens, decode, passes, last)
+    model.tally.events = None
     sizes = {"d": small.d, "v": small.v, "n_layers": small.n_layers}
     made = structs.replace(made, values=noted, sizes=None if own else sizes)
     if whole.encoded is not None:
         made = structs.replace(made, source=whole.encoded.shape[1])
     if generate:
-        generated = tuple(_generated(model, last, generate, progress))
-        made = _with(made, generated, model)
+        generated = tuple(_generated(model, last, generate, passes, progress))
+        made = _with(made, generated, passes, model)
         arrays["generated"] = np.array(generated)
     return Run(made, arrays)
 
@@ -246,13 +266,19 @@ def _read(architecture: Architecture, source: list[int] | None, seed: int) -> Ar
     return None if source is None else np.array([source])
 
 
-def _decoded(model: Model, tokens: list[int], decode: int, source: Array | None) -> Iterator[Array]:
-    model.prefill(np.array(tokens[:-decode]), source=source)
+def _decoded(model: Model, tokens: list[int], decode: int, source: Array | None) -> Iterator[tuple[Array, Pass]]:
+    """The logits of the newest token after the prefill and after each token that comes later. `model` tells the
+    events of the last one."""
+    first = model.prefill(np.array(tokens[:-decode]), source=source)
+    yield first.logits[0, -1], _passed(model, len(tokens) - decode)
     for token in tokens[-decode:]:
-        yield model.decode(token).logits[0, 0]
+        model.tally.events = []
+        yield model.decode(token).logits[0, 0], _passed(model, 1)
 
 
-def _generated(model: Model, last: Array, n: int, progress: Callable[[int], None] | None) -> Iterator[int]:
+def _generated(
+    model: Model, last: Array, n: int, passes: list[Pass], progress: Callable[[int], None] | None
+) -> Iterator[int]:
     """Greedily, the cache growing."""
     for done in range(n):
         token = int(last.argmax())
@@ -261,6 +287,7 @@ def _generated(model: Model, last: Array, n: int, progress: Callable[[int], None
             progress(token)
         if done + 1 < n:
             last = model.decode(token).logits[0, 0]
+            passes.append(_passed(model, 1))
 
 
 def _traced(
@@ -269,19 +296,28 @@ def _traced(
     weights: Literal["random", "checkpoint"],
     tokens: list[int],
     decode: int,
-    events: list[Event],
+    passes: list[Pass],
     last: Array,
 ) -> Trace:
     odds = np.exp(last - last.max())
     odds = odds / odds.sum()
     best = np.argsort(-odds)[:5]
-    found = _trace(architecture, model, weights, len(tokens), decode, events)
+    found = _trace(architecture, model, weights, len(tokens), decode, passes)
     return Trace(**{**_fields(found), "tokens": tuple(tokens), "top": tuple((int(k), float(odds[k])) for k in best)})
 
 
-def _with(found: Trace, generated: tuple[int, ...], model: Model) -> Trace:
-    more = {"generated": generated, "cache_elements": model.cache.elements, "flops": model.tally.total}
-    return Trace(**{**_fields(found), **more})
+def _with(found: Trace, generated: tuple[int, ...], passes: list[Pass], model: Model) -> Trace:
+    more = {"generated": generated, "cache_elements": model.cache.elements, "flops": _total(passes)}
+    return Trace(**{**_fields(found), **more, "passes": _several(passes)})
+
+
+def _total(passes: list[Pass]) -> int:
+    return sum(one.flops for one in passes)
+
+
+def _several(passes: list[Pass]) -> tuple[Pass, ...]:
+    """A single one is the trace itself."""
+    return tuple(passes) if len(passes) > 1 else ()
 
 
 def _fields(found: Trace) -> dict[str, Any]:
@@ -294,7 +330,7 @@ def _trace(
     weights: Literal["none", "random", "checkpoint"],
     context: int,
     decode: int,
-    events: list[Event] | None = None,
+    passes: list[Pass],
     source: int | None = None,
 ) -> Trace:
     return Trace(
@@ -302,11 +338,12 @@ def _trace(
         weights=weights,
         context=context,
         decoded=decode,
-        flops=model.tally.total,
+        flops=_total(passes),
         parameters=model.weights.count,
         cache_elements=model.cache.elements,
-        steps=tuple(_rows(events if events is not None else model.tally.events or [])),
+        steps=tuple(_rows(model.tally.events or [])),
         source=source,
+        passes=_several(passes),
         chunks=tuple(sorted(model.tally.chunks)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from gptcalc import units
@@ -16,6 +17,13 @@ STEPS = (
     Column("flops", "FLOPs", "flops"),
     Column("bytes", "result", "bytes"),
     Column("layers", "×", "number"),
+)
+#: tokens that come one by one, and the cache that grows
+PASSES = (
+    Column("pass", "pass"),
+    Column("context", "tokens in all", "number"),
+    Column("flops", "FLOPs", "flops"),
+    Column("cache_elements", "numbers in the cache", "number"),
 )
 #: what is shown of a trace
 Show: TypeAlias = Literal["steps", "values", "heatmap"]
@@ -55,7 +63,18 @@ def view(found: Trace, show: Show = "steps") -> View:
         return View([f"{found.model}: what attention computes", *values(found), *summary(found)], steps)
     if show == "heatmap":
         return View([f"{found.model}: attention weights, a row a token", *heatmap(found), *summary(found)], steps)
-    return View([steps, *summary(found)], steps)
+    return View([steps, *grown(found), *summary(found)], steps)
+
+
+def grown(found: Trace) -> Iterator[Table]:
+    """Pass by pass, where there are several."""
+    if found.passes:
+        seen = list(accumulate(one.tokens for one in found.passes))
+        names = ["prefill", *("decode" for _ in found.passes[1:])]
+        rows = [
+            (name, n, one.flops, one.cache_elements) for name, n, one in zip(names, seen, found.passes, strict=True)
+        ]
+        yield Table(PASSES, rows)
 
 
 def values(found: Trace) -> Iterator[str]:

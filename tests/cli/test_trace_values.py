@@ -71,6 +71,21 @@ def test_what_the_table_sums_is_said_beside_the_whole(gptcalc: Command) -> None:
     assert "FLOPs of the steps" not in gptcalc("trace", "gpt2", "--context", "8").out
 
 
+def test_the_cache_grows_token_by_token(gptcalc: Command) -> None:
+    """A token: four layers of 12·d² and a table of 256 rows, and scores and sums over n tokens; their keys and values
+    are kept."""
+    step = 2 * (4 * 12 * 64**2 + 256 * 64)
+    first = {"tokens": 3, "flops": 3 * step + 4 * 4 * 64 * 3 * 3, "cache_elements": 2 * 4 * 64 * 3}
+    later = [{"tokens": 1, "flops": step + 4 * 4 * 64 * n, "cache_elements": 2 * 4 * 64 * n} for n in (4, 5)]
+    decoded = gptcalc("trace", "byte-demo", "--text", "To be", "--decode", "2", "--json").json
+    assert decoded["passes"] == [first, *later]
+    assert decoded["flops"] == sum(one["flops"] for one in decoded["passes"])
+    assert sum(row["flops"] * row["layers"] for row in decoded["steps"]) == later[-1]["flops"]
+    generated = gptcalc("trace", "byte-demo", "--text", "To ", "--generate", "3", "--json").json
+    assert generated["passes"] == [first, *later]
+    assert "passes" not in gptcalc("trace", "byte-demo", "--text", "To be", "--json").json
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
