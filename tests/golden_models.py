@@ -18,7 +18,8 @@ class says `.float()`: `python tests/golden_loops.py FOLDER` makes both anew.
 
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
-with naive recurrences in torch in the place of their kernels.
+with naive recurrences in torch in the place of their kernels. Nor is phi3small: it is of mlx-lm's class, with
+blocks of 2 keys, in float64 but for its angles.
 """
 
 from __future__ import annotations

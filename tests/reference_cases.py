@@ -177,6 +177,14 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "alone": {"like": "attn", "n_kv_heads": 6}, "one": {"like": "attn", "n_kv_heads": 1},
         "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
     },
+    "strided": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 3, "d_head": 6, "d_v": 5, "d_ff": 17, "n_layers": 5,
+        "layers": "attn+mlp full+mlp alone+mlp same+mlp few+mlp",
+        "attn": {"strided": {"block": 2, "local": 2, "stride": 4}, "softcap": 20.0},
+        "full": {"like": "attn", "strided": None}, "alone": {"like": "attn", "n_kv_heads": 6},
+        "same": {"like": "attn", "strided": {"block": 3, "local": 1, "stride": 2, "by_head": False}},
+        "few": {"like": "attn", "n_heads": 2, "n_kv_heads": 1, "strided": {"block": 2, "local": 1, "stride": 4}},
+    },
     "windows": {
         "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 3, "d_ff": 19, "layers": "mla+mlp near+mlp again+mlp",
         "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "k_rope_norm": {"kind": "rmsnorm"},

@@ -119,6 +119,11 @@ def attentions(draw: st.DrawFn, position: str) -> Document:
             maybe(draw, section, "kv_conv_token_taps", st.just(True))
     if not {"window", "chunk", "experts", "relative"} & set(section) and position != "alibi":
         maybe(draw, section, "index", block_indexers(d_head), odds=4)
+    if (
+        not {"window", "chunk", "experts", "relative", "index", "sinks", "token_sinks"} & set(section)
+        and position != "alibi"
+    ):
+        maybe(draw, section, "strided", strides, odds=6)
     if "index" in section:
         section.get("qk_norm", {}).pop("at_read", None)
         if section.get("rope", {}).get("scaling", {}).get("kind") == "proportional":
@@ -131,6 +136,15 @@ relative_biases = st.builds(
     st.integers(2, 4),
     st.integers(2, 6),
     st.sampled_from([None, None, 0.8]),
+)
+
+
+strides = st.builds(
+    lambda block, local, stride, by_head: {"block": block, "local": local, "stride": stride, "by_head": by_head},
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.booleans(),
 )
 
 
@@ -344,6 +358,7 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
             "like": "attn",
             "kv": {"from": "attn"},
             "index": None,
+            "strided": None,
             "kv_conv": None,
             "kv_conv_scaled": False,
             "kv_conv_token_taps": False,
@@ -483,7 +498,7 @@ def _fresh(base: Document, body: Document) -> Document:
     """The keys of a section that is like another: those of the other that it doesn't set must not remain."""
     off: Document = {"bias": [], "window": None, "chunk": None, "qk_norm": None, "v_norm": None, "q_rank": None}
     off |= {"sinks": False, "gate": None, "softcap": None, "scale": None, "clip": None, "value_scale": 1.0}
-    off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None}
+    off |= {"temperature": None, "out_norm": None, "experts": None, "k_eq_v": False, "index": None, "strided": None}
     off |= {"compress": "none"}
     off |= {"ssmax": False, "q_scale": 1.0, "kv_scale": 1.0, "log_length": None, "gate_bias": False}
     off |= {"relative": None, "kv_conv": None, "kv_conv_scaled": False, "kv_conv_token_taps": False}

@@ -21,7 +21,19 @@ from gptcalc.analysis.memory.weights import Weights, published
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import Pass, SumsRun, TimeRun
 from gptcalc.dtypes import BF16, GGML, SPELLINGS, weight_format
-from gptcalc.equations import Chosen, Entries, Equations, Line, Pairs, Stage, Tensor, Workload, equations, workload
+from gptcalc.equations import (
+    Chosen,
+    Entries,
+    Equations,
+    Line,
+    Pairs,
+    Stage,
+    Strides,
+    Tensor,
+    Workload,
+    equations,
+    workload,
+)
 from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
 
@@ -221,6 +233,8 @@ class Traffic:
 
     def _seen(self, line: Line) -> int:
         """Tokens or entries that a new token looks at."""
+        if isinstance(line.condition, Strides):
+            return line.condition.keys(self.work) // line.condition.groups
         if isinstance(line.condition, (Pairs, Entries)):
             return line.condition.count(self.work)
         return self.work.source

@@ -109,6 +109,7 @@ from gptcalc.architecture.rope import (
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
 from gptcalc.architecture.storage import Files, Fused, Ggml, Modules, Storage
+from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import (
     KV,
     Adapted,
@@ -255,6 +256,7 @@ __all__ = [
     "Storage",
     "Streams",
     "Strict",
+    "Strided",
     "Sublayer",
     "TargetStates",
     "Temperature",

@@ -29,6 +29,7 @@ from gptcalc.architecture.base import (
 from gptcalc.architecture.norms import BareNorm, LikeNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Dynamic, LongRope, Proportional, Rope, Temperature, check_rotation, rotated
+from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import KV, Adapted, OutputGate, Sublayer
 from gptcalc.errors import InputError
 
@@ -176,6 +177,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     experts: AttentionExperts | None = None
     out_norm: OutNorm | None = None
     index: BlockIndexer | None = None
+    strided: Strided | None = None
     kv_conv: Flat[KeyValueConvolution | None] = None
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
@@ -225,6 +227,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._check_convolved()
         if self.dynamic_mask is not None:
             self._refuse("dynamic_mask", self._of_positions())
+        if self.strided is not None:
+            self._check_strided()
         if self.with_embedding:
             if self.norm is None or self.norm_at != "pre":
                 raise InputError(f"{name}.with_embedding: needs a norm in front")
@@ -317,6 +321,15 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         }
         self._refuse("cca", others)
 
+    def _check_strided(self) -> None:
+        """Each head has keys of its own choice, before which nothing else is added to scores or takes a share."""
+        others = {
+            "sinks": self.scores.sinks or self.scores.token_sinks,
+            "dynamic_mask": self.dynamic_mask is not None,
+            "differential": self.differential is not None,
+        }
+        self._refuse("strided", {**{k: v for k, v in self._of_positions().items() if k != "strided"}, **others})
+
     def _of_positions(self) -> dict[str, bool]:
         """What adds to the scores, or chooses keys, by itself."""
         return {
@@ -324,6 +337,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "buckets": self.scores.buckets is not None,
             "disentangled": self.scores.disentangled is not None,
             "index": self.index is not None,
+            "strided": self.strided is not None,
             "experts": self.experts is not None,
             "position: alibi": self.position == "alibi",
             "source": self.source,
@@ -353,6 +367,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "chunk": self.chunk is not None,
             "kv": self.kv is not None,
             "index": self.index is not None,
+            "strided": self.strided is not None,
             "relative": self.scores.relative is not None,
             "kv_conv": self.kv_conv is not None,
             "position: alibi": self.position == "alibi",

@@ -6,6 +6,7 @@ from gptcalc.equations.conditions import (
     Entries,
     OfSource,
     Pairs,
+    Strides,
     Wanted,
     Within,
     Workload,
@@ -18,5 +19,5 @@ from gptcalc.equations.statement import Reference
 
 __all__ = [
     "Chosen", "Constant", "Entries", "Equations", "Index", "Layer", "Line", "OfSource", "Pairs", "Reference",
-    "Stage", "Tensor", "Wanted", "Weight", "Within", "Workload", "equations", "workload",
+    "Stage", "Strides", "Tensor", "Wanted", "Weight", "Within", "Workload", "equations", "workload",
 ]  # fmt: skip

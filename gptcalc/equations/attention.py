@@ -17,9 +17,9 @@ from gptcalc.architecture import (
     KeyValueConvolution,
     RelativeBias,
 )
-from gptcalc.equations import convolved, relative
+from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, positioned, qk_normed
-from gptcalc.equations.conditions import Chosen, OfSource, Once, Pairs
+from gptcalc.equations.conditions import Chosen, Condition, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
 from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
@@ -62,7 +62,8 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         relative.disentangled(lines, a, a.scores.disentangled)
     if a.dynamic_mask is not None:
         pairs = _dynamic(lines, a, a.dynamic_mask)
-    _scores(lines, a, pairs, dropout)
+    seen = pairs if a.strided is None else strided.blocks(lines, a, a.strided, head_indices(a)[0])
+    _scores(lines, a, seen, dropout)
     _output(lines, a)
 
 
@@ -217,7 +218,7 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
     lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{ix('t', 'b', kv)}])")
 
 
-def _scores(lines: Lines, a: Attention, pairs: Pairs | None, dropout: bool) -> None:
+def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) -> None:
     q, kv = head_indices(a)
     s, keys, values = _looked_on(a)
     slot = "j" if a.experts is not None else ""
@@ -279,7 +280,7 @@ def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
     return Pairs(top_k=mask.top_k, chosen=chosen)
 
 
-def _difference(lines: Lines, a: Attention, d: Differential, pairs: Pairs | None) -> None:
+def _difference(lines: Lines, a: Attention, d: Differential, pairs: Condition | None) -> None:
     """One half of the softmaxes less the other; both halves of the values for each."""
     q, kv = (letters.removeprefix("ξ,") for letters in head_indices(a))
     for n in "12":

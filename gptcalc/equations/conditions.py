@@ -110,6 +110,59 @@ class Pairs(Struct, frozen=True):
         return ((self.top_k or 1) - 1) * (self.block or 1)
 
 
+class Strides(Struct, frozen=True):
+    """A head's query sees the newest blocks of keys and, of those before, every stride-th: the heads' pairs together.
+
+    firsts: the first block that each head sees however far away. groups: KV heads, which read what any of their query
+    heads sees. far: what the number of blocks up to a query's own is called in lines, 0 where a block is seen anyway.
+    """
+
+    block: int
+    local: int
+    stride: int
+    firsts: tuple[int, ...]
+    groups: int
+    far: str
+    roles: ClassVar[tuple[Role, ...]] = ("new", "past", "heads")
+    counts: ClassVar[str] = "pairs of heads"
+
+    def __str__(self) -> str:
+        return f"s ≤ t, {self.far} < {self.local}"
+
+    def count(self, work: Workload) -> int:
+        """How many triples of a head, a new token and one that it sees occur."""
+        if work.pairs == "full":
+            return len(self.firsts) * work.new_tokens * work.context
+        near = Pairs(top_k=self.local, block=self.block).count(work)
+        each = {first: self._far(first, work) for first in range(self.stride)}
+        return len(self.firsts) * near + sum(each[first] for first in self.firsts)
+
+    def keys(self, work: Workload) -> int:
+        """How many keys the new token of a decode step needs, over all KV heads."""
+        if work.pairs == "full":
+            return self.groups * work.context
+        share = len(self.firsts) // self.groups
+        wanted = (set(self.firsts[g * share : (g + 1) * share]) for g in range(self.groups))
+        near = Pairs(top_k=self.local, block=self.block).count(work)
+        return sum(near + sum(self._far(first, work) for first in firsts) for firsts in wanted)
+
+    def _far(self, first: int, work: Workload) -> int:
+        """Pairs with keys in blocks before the local ones, of a head that sees every stride-th from `first` on."""
+        if work.phase == "decode":
+            own = max(work.context - 1, 0) // self.block
+            return self.block * strides(own - self.local - first, self.stride)
+        whole, rest = divmod(work.context, self.block)
+        # the tokens of block Q see strides(Q − local − first) such blocks; summed over all Q below `whole`
+        rounds, left = divmod(max(whole - self.local - first, 0), self.stride)
+        seen = self.stride * triangle(rounds) + left * (rounds + 1)
+        return self.block**2 * seen + rest * self.block * strides(whole - self.local - first, self.stride)
+
+
+def strides(last: int, stride: int) -> int:
+    """How many of 0, stride, 2·stride, … are at most `last`."""
+    return last // stride + 1 if last >= 0 else 0
+
+
 class Within(Struct, frozen=True):
     """A token and one of its chunk that is not behind it (or before it: `strict`); or such a pair and a third between
     them, from the earlier one on (`through`)."""
@@ -250,7 +303,7 @@ class Near(Struct, frozen=True):
         return min(work.context, self.window - 1 + work.new_tokens)
 
 
-Condition: TypeAlias = Pairs | Within | Entries | Completed | Near | Chosen | Wanted | Once
+Condition: TypeAlias = Pairs | Strides | Within | Entries | Completed | Near | Chosen | Wanted | Once
 
 
 class Constant(Struct, frozen=True):

@@ -29,6 +29,7 @@ from gptcalc.reference.relative import bucket_bias, disentangled_bias
 from gptcalc.reference.rope import rotate, turned_channels
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
+from gptcalc.reference.strided import attend_one, visible_blocks
 from gptcalc.reference.tally import Array
 
 
@@ -55,7 +56,12 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         k, v, allowed = dynamically_masked(a.dynamic_mask, k, v, w.at("mask"), step)
     if a.index is not None:
         k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
-    o = attend(a, q, k, v, w, step, allowed, token_sinks(a, x, w, step))  # (B, T, n_heads, c)
+    if a.strided is not None and step.new > 1:
+        allowed = visible_blocks(a, a.strided, k.shape[2], step)
+    if a.strided is not None and step.new == 1:
+        o = attend_one(a, a.strided, q, k, v, step)
+    else:
+        o = attend(a, q, k, v, w, step, allowed, token_sinks(a, x, w, step))  # (B, T, n_heads, c)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
     if a.gate is not None:

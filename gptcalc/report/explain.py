@@ -13,7 +13,7 @@ from msgspec import Struct
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Block
-from gptcalc.equations import Equations, Line, Stage, Workload
+from gptcalc.equations import Equations, Line, Stage, Strides, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.legend import Symbol, legend
@@ -193,6 +193,8 @@ def _read(line: Line, stored: set[tuple[str, str]], work: Workload) -> int:
             seen = looking if any(index.role in LOOKED_BACK for index in own) else []
             condition, rest = line.joint([*own, *seen])
             count = 1 if condition is None else condition.count(work)
+            if isinstance(condition, Strides):
+                count = condition.keys(work)  # heads that share them read them once
             found += count * prod([index.length(work) for index in rest if index.role not in LOOKING])
     return found
 

@@ -33,6 +33,7 @@ ATTENTION: dict[str, dict[str, Any]] = {
     "own_inputs": {"own_inputs": True},
     "dynamic_mask": {"dynamic_mask": {"top_k": 4}},
     "index": {"index": {"d": 5, "block": 2, "top_k": 3, "local": 2}},
+    "strided": {"strided": {"block": 2, "local": 1, "stride": 3}},
     "experts": {"experts": {"n_experts": 3, "top_k": 2}},
     "differential": {"differential": {}},
     "laurel": {"laurel": {"rank": 7}},

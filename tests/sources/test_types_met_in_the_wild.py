@@ -34,6 +34,8 @@ INTERNLM2_REWARD = {
     "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
     "vocab_size": 92544, "max_position_embeddings": 32768,
 }  # fmt: skip
+#: what its class assumes is Phi-3-small-8k
+PHI_3_SMALL = {"model_type": "phi3small", "architectures": ["Phi3SmallForCausalLM"]}
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
 WITHOUT_LATENTS = {
     "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
@@ -61,6 +63,13 @@ WITHOUT_LATENTS = {
         ),
         # no output matrix, one row of a head instead
         (INTERNLM2_REWARD, 92544 * 2048 + 24 * (3 * 2048**2 + 3 * 2048 * 8192 + 2 * 2048) + 2048 + 2048),
+        # 100352·d, tied; 32 times (32 + 2·8)·128·d and d², 3·d·14336, their biases and two norms; a norm
+        (
+            PHI_3_SMALL,
+            100352 * 4096
+            + 32 * (4096 * 6144 + 6144 + 4096**2 + 4096 + 3 * 4096 * 14336 + 2 * 14336 + 4096 + 4 * 4096)
+            + 2 * 4096,
+        ),
         # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
         # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output
         (
@@ -82,7 +91,6 @@ def test_totals(config: dict[str, Any], total: int) -> None:
     ("config", "concept"),
     [
         ({"model_type": "yuan"}, "convolutions in front of queries and keys"),
-        ({"model_type": "phi3small"}, "attention to blocks at a stride"),
         ({"model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384, "position_encoding_2d": True,
           "num_layers": 28, "num_attention_heads": 32, "vocab_size": 130528}, "positions along two axes"),
         ({"model_type": "voxtral_realtime"}, "a time embedding"),

@@ -1,11 +1,15 @@
-"""Phi: GPT-NeoX without biases of its own (1, 2), Llama with fused projections (3), sparse mixers (3.5 MoE)."""
+"""Phi: GPT-NeoX without biases of its own (1, 2), Llama with fused projections (3), blocks of keys at a stride
+(3-small), sparse mixers (3.5 MoE)."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, _plain
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MISTRAL, MIXTRAL
+from gptcalc.sources.huggingface.pattern import stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm, number, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, fused, in_layers
@@ -48,7 +52,95 @@ PHIMOE = MIXTRAL.but(
     names=in_layers(PREFIX, {"moe.router": ("block_sparse_moe.gate", "mlp.router")}),
 )
 
+
+def inner_width(fields: Fields) -> int:
+    """As it is, or so many times a third of the width, rounded up as its kernels like it."""
+    times = fields.size("ff_dim_multiplier")
+    if times is None or fields.values.get("ff_intermediate_size") is not None:
+        return fields.needed("ff_intermediate_size")
+    width = times * (fields.needed("hidden_size") // 3) * 2
+    return -(-width // 256) * 256 if fields.flag("gegelu_pad_to_256") else width
+
+
+def score_scale(fields: Fields) -> float | None:
+    """A head's scores over its width instead of its root."""
+    if not fields.flag("mup_use_scaling"):
+        return None
+    heads, width = fields.needed("num_attention_heads"), fields.needed("hidden_size")
+    return (fields.number("mup_attn_multiplier") or 1) * heads / width
+
+
+def inverse(name: str) -> Hole:
+    return Hole(lambda fields: 1 / divisor if (divisor := fields.number(name)) else None)
+
+
+def _dense_layers(fields: Fields, n: int) -> list[str]:
+    """Every so many layers attend to all; none where the config has no number."""
+    step = fields.size("dense_attention_every_n_layers", least=0)
+    return ["full" if step and (i + 1) % step == 0 else "attn" for i in range(n)]
+
+
+def _wholly_local(fields: Fields) -> dict[str, Any]:
+    return {
+        "block": fields.needed("blocksparse_block_size"),
+        "local": fields.needed("blocksparse_num_local_blocks"),
+        "stride": fields.needed("blocksparse_vert_stride"),
+        "by_head": None if not fields.flag("blocksparse_homo_head_pattern") else False,
+    }
+
+
+#: gate and what it gates alternate, channel by channel
+PAIRED = fused("mlp.up_proj", GATE_UP, groups="d_ff")
+
+PHI3_SMALL = Reader(
+    document={
+        **{key: PHI3.document[key] for key in ("d", "v", "c", "n_heads", "n_layers", "n_kv_heads", "tying")},
+        "d_ff": Hole(inner_width),
+        "layers": stack(_dense_layers, "mlp"),
+        "attn": {"strided": Hole(_wholly_local), "scale": Hole(score_scale)},
+        "full": {"like": "attn", "strided": "none"},
+        "mlp": {"activation": "swiglu_oai", "clamp": number("gegelu_limit")},
+        "norm": layernorm("layer_norm_epsilon"),
+        "bias": ["attn", "mlp"],
+        "rope": rope("rope_embedding_base", fraction=None),
+        "embedding": {"scale": number("mup_embedding_multiplier")},
+        "logit_scale": inverse("mup_width_multiplier"),
+    },
+    # as configuration_phi3_small.py of its repository has them
+    defaults={
+        "vocab_size": 100352, "max_position_embeddings": 8192, "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_act": "gegelu", "gegelu_limit": 20.0,
+        "gegelu_pad_to_256": True, "ff_intermediate_size": 14336, "rope_embedding_base": 1e6,
+        "blocksparse_homo_head_pattern": False, "blocksparse_block_size": 64, "blocksparse_num_local_blocks": 16,
+        "blocksparse_vert_stride": 8, "dense_attention_every_n_layers": 2, "layer_norm_epsilon": 1e-5,
+        "mup_use_scaling": True, "mup_width_multiplier": 8.0, "mup_embedding_multiplier": 10.0,
+        "mup_attn_multiplier": 1.0, "tie_word_embeddings": True,
+    },
+    only={"hidden_act": "gegelu", "rope_position_scale": 1.0, "reorder_and_upcast_attn": False},
+    irrelevant=frozenset({
+        "blocksparse_triton_kernel_block_size", "pad_sequence_to_multiple_of_64", "embedding_dropout_prob",
+        "attention_dropout_prob", "ffn_dropout_prob", "dummy_token_indices",
+    }),
+    names={
+        "embedding.token": "model.embed_tokens",
+        "final_norm": "model.final_layernorm",
+        "head": "lm_head",
+        **in_layers(
+            PREFIX,
+            {
+                "attn.norm": "input_layernorm",
+                **fused("self_attn.query_key_value", QKV, groups="n_kv_heads"),
+                "attn.out": "self_attn.dense",
+                "mlp.norm": "post_attention_layernorm",
+                **PAIRED,
+                "mlp.down": "mlp.down_proj",
+            },
+        ),
+    },
+)  # fmt: skip
+
 READERS: dict[str, Reader] = {
+    "phi3small": PHI3_SMALL,
     "phimoe": PHIMOE,
     "phi": PHI,
     "phi3": PHI3,

@@ -39,7 +39,6 @@ UNSUPPORTED: dict[str, str] = {
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
     "musicgen": "parallel streams of audio codes are not supported yet",
     "musicgen_melody": "parallel streams of audio codes are not supported yet",
-    "phi3small": "attention to blocks at a stride (block-sparse) is not supported yet",
     "pi0": "a second model that writes actions beside the text model is not supported yet",
     "pix2struct": "this encoder or encoder-decoder is not read yet",
     "plamo2": "Mamba whose heads make their steps of what was convolved is not supported yet",

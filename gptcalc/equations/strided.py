@@ -1,0 +1,20 @@
+"""Which blocks of keys each head sees, by where they stand (Phi-3-small, arXiv:2404.14219)."""
+
+from __future__ import annotations
+
+from gptcalc.architecture import Attention, Strided
+from gptcalc.equations.conditions import Pairs, Strides
+from gptcalc.equations.language import Lines, ix
+
+
+def blocks(lines: Lines, a: Attention, s: Strided, heads: str) -> Strides:
+    """How far a key's block is from a query's, and the condition on it."""
+    step = s.step(a.n_heads)
+    head = "h" if heads == "h" else f"({a.n_heads // a.n_kv_heads}·g + r)"
+    moved = f" + {head}" if step == 1 else f" + {step}·{head}" if step else ""
+    place = f"(⌊s/{s.block}⌋{moved} + 1)"
+    far = f"far[{ix('t', 's', heads)}]"
+    seen = f"{place} = {s.stride}·⌊{place}/{s.stride}⌋"
+    lines.pointwise(f"{far} = {{0 if {seen}; ⌊t/{s.block}⌋ − ⌊s/{s.block}⌋ otherwise}}", Pairs())
+    firsts = tuple(s.first(head, a.n_heads) for head in range(a.n_heads))
+    return Strides(s.block, s.local, s.stride, firsts, a.n_kv_heads, far)
