@@ -34,8 +34,8 @@ class Yarn(Strict, tag_field="kind", tag="yarn", frozen=True, kw_only=True):
 
     factor: Positive  # how much longer sequences become
     original: Trained  # the length that the model was trained for
-    beta_fast: float = 32.0  # turns within `original` above which a frequency is kept
-    beta_slow: float = 1.0  # turns within `original` below which a frequency is interpolated
+    beta_fast: Positive = 32.0  # turns within `original` above which a frequency is kept
+    beta_slow: Positive = 1.0  # turns within `original` below which a frequency is interpolated
     attention_factor: float | None = None  # factor of queries and keys; default by mscale
     mscale: float | None = None  # how strongly scores are sharpened with the factor
     mscale_all_dim: float | None = None  # the same for all channels, taken out of queries and keys
@@ -118,7 +118,13 @@ def check_rotation(place: str, rope: Rope, width: int) -> None:
         raise InputError(f"{place}.rope.scaling: proportional pairs all channels, {width} are odd")
     if isinstance(rope.scaling, (NTK, Dynamic)) and channels == 2:
         raise InputError(f"{place}.rope.scaling: {channels} rotated channels are too few for r / (r − 2)")
+    if isinstance(rope.scaling, Yarn) and rope.theta == 1:
+        raise InputError(f"{place}.rope.theta: 1 gives all channels one frequency, of which yarn makes no ramp")
     if isinstance(rope.scaling, LongRope):
+        if rope.scaling.original == 1 and rope.scaling.attention_factor is None:
+            raise InputError(f"{place}.rope.scaling.original: scores grow with 1 / ln(original); 1 needs a factor")
         for key, factors in (("short", rope.scaling.short), ("long", rope.scaling.long)):
+            if not all(factor > 0 for factor in factors):
+                raise InputError(f"{place}.rope.scaling.{key}: every divisor of a frequency must be above 0")
             if len(factors) != channels // 2:
                 raise InputError(f"{place}.rope.scaling.{key}: {len(factors)} factors for {channels // 2} frequencies")

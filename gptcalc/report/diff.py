@@ -32,8 +32,8 @@ class Field(Struct, frozen=True):
 
 class Difference(Struct, frozen=True):
     figure: str
-    a: int
-    b: int
+    a: int | None  # None: the model has no such figure, as an encoder has no decode step
+    b: int | None
     ratio: float | None  # b / a
 
 
@@ -131,7 +131,7 @@ def _figures(a: Facts, b: Facts) -> Iterator[Difference]:
     for key in FIGURE_KEYS:
         left, right = FIGURES[key].value(a), FIGURES[key].value(b)
         if left or right:
-            yield Difference(key, left, right, right / left if left else None)
+            yield Difference(key, left, right, right / left if left and right is not None else None)
 
 
 def _equations(a: Architecture, b: Architecture) -> dict[str, tuple[str, ...]]:
@@ -194,8 +194,12 @@ def _raw(found: Diff) -> Iterator[tuple[str, str, Any, Any, float | None]]:
 
 def _row(found: Difference) -> tuple[str, str, str, str]:
     figure = FIGURES[found.figure]
-    a, b = (f"{units.grouped(value)} = {SHORT[figure.kind](value)}" for value in (found.a, found.b))
-    return figure.title, a, b, units.ratio(found.a, found.b)
+    a, b = (
+        "–" if value is None else f"{units.grouped(value)} = {SHORT[figure.kind](value)}"
+        for value in (found.a, found.b)
+    )
+    both = found.a is not None and found.b is not None
+    return figure.title, a, b, units.ratio(found.a or 0, found.b or 0) if both else "–"
 
 
 def _shown(value: Any) -> str:

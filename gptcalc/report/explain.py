@@ -36,13 +36,19 @@ class LineRow(Struct, frozen=True):
     kind: str
     component: str
     part: str  # the sublayer
-    where: str
+    where: str  # the condition, and in words what the line does to the cache and in which passes of a loop it runs
+    condition: str  # in the language of equations
     ranges: dict[str, int]
     weights: tuple[WeightRow, ...]
     params: int  # of one repetition of the stage
     flops: int
     reads: int  # numbers that a decode step reads of the cache, and those that it adds or replaces
     writes: int
+
+    @property
+    def remark(self) -> str:
+        """What of `where` is words."""
+        return self.where.removeprefix(self.condition).removeprefix(", ")
 
 
 class StageRow(Struct, frozen=True):
@@ -161,12 +167,14 @@ def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]
         for t in line.tensors()
     )
     step = work.phase == "decode"
+    condition = "" if line.kind in KINDS else str(line.condition or "")
     return LineRow(
         equation=line.text,
         kind=line.kind,
         component=line.component,
         part=line.part,
-        where=", ".join(filter(None, (KINDS.get(line.kind) or str(line.condition or ""), PASSES[line.passes]))),
+        where=", ".join(filter(None, (condition, KINDS.get(line.kind), PASSES[line.passes]))),
+        condition=condition,
         ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
         params=sum(w.params for w in weights if not w.tied and not w.borrowed),

@@ -177,9 +177,8 @@ def _rows(piece: Piece) -> Iterator[str]:
 
 
 def formula(line: LineRow) -> str:
-    if line.kind in ("store", "read"):
-        return DRAW.line(line.equation) + f"\\quad\\text{{({plain(line.where)})}}"
-    return DRAW.line(line.equation, line.where)
+    remark = f"\\quad\\text{{({plain(line.remark)})}}" if line.remark else ""
+    return DRAW.line(line.equation, line.condition) + remark
 
 
 def _row(cell: str, *numbers: int) -> str:

@@ -124,10 +124,9 @@ def _rows(piece: Piece) -> Iterator[str]:
 
 
 def formula(line: LineRow) -> str:
-    """A line as an element; what is cached says so behind it."""
-    if line.kind in ("store", "read"):
-        return f"{math(DRAW.line(line.equation))} ({escape(line.where)})"
-    return math(DRAW.line(line.equation, line.where))
+    """A line as an element; what is cached, or runs in some passes of a loop, says so behind it."""
+    remark = f" ({escape(line.remark)})" if line.remark else ""
+    return math(DRAW.line(line.equation, line.condition)) + remark
 
 
 def math(inner: str) -> str:

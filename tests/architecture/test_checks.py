@@ -120,3 +120,23 @@ def test_what_a_group_has_not_is_refused(moe: dict[str, Any], problem: str) -> N
     with pytest.raises(InputError) as refused:
         first({"layers": "n*moe", "moe": {"n_experts": 4, "top_k": 2, **moe}})
     assert refused.value.message.startswith(problem.replace("`", ""))
+
+
+LONG = {"kind": "longrope", "short": [1.0, 2.0], "long": [2.0, 3.0], "original": 8}
+
+
+@pytest.mark.parametrize(
+    ("rope", "problem"),
+    [
+        ({"scaling": {**LONG, "original": 1}}, "attn.rope.scaling.original: scores grow with 1 / ln(original)"),
+        ({"scaling": {**LONG, "long": [2.0, 0.0]}}, "attn.rope.scaling.long: every divisor of a frequency"),
+        (
+            {"theta": 1, "scaling": {"kind": "yarn", "factor": 4, "original": 8}},
+            "attn.rope.theta: 1 gives all channels",
+        ),
+        ({"scaling": {"kind": "yarn", "factor": 4, "original": 8, "beta_slow": 0}}, "beta_slow: expected float > 0"),
+    ],
+)
+def test_a_rotation_divides_by_no_zero(rope: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError, match=re.escape(problem)):
+        build({**SMALL, "rope": rope})

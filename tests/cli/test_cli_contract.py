@@ -392,6 +392,14 @@ def test_diff_shows_what_differs(gptcalc: Command) -> None:
     assert {"field": "attn.n_kv_heads", "a": 12, "b": 8} in found["fields"]
 
 
+def test_diff_of_a_model_without_decode_steps(gptcalc: Command) -> None:
+    for pair in (("gpt2", "bert-base"), ("bert-base", "gpt2")):
+        figures = {row["figure"]: row for row in gptcalc("diff", *pair, "--json").json["figures"]}
+        assert figures["decode_flops"]["ratio"] is None
+        assert {figures["decode_flops"][side] is None for side in "ab"} == {True, False}
+        assert gptcalc("diff", *pair).status == 0
+
+
 def test_why_adds_up(gptcalc: Command) -> None:
     found = gptcalc("params", "gpt2", "--why", "total", "--json").json
     assert found["value"] == sum(row["amount"] for row in found["rows"]) == GPT2

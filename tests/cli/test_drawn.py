@@ -20,7 +20,15 @@ from tests.conftest import Command
 from tests.reference_cases import DOCUMENTS, architecture
 
 #: together they have most functions of the language
-SOME = ("gpt2", "deepseek-v4-pro", "inkling-2-small", "qwen3-next-80b-a3b", "gemma-3n-e2b", "deberta-v3-base")
+SOME = (
+    "gpt2",
+    "deepseek-v4-pro",
+    "inkling-2-small",
+    "qwen3-next-80b-a3b",
+    "gemma-3n-e2b",
+    "deberta-v3-base",
+    "inkling-2-mini",
+)
 
 
 def lines() -> set[tuple[str, str]]:
