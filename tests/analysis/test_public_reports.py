@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.memory.inference import memory
 from gptcalc.analysis.memory.training import training
+from gptcalc.analysis.params import params
+from gptcalc.document import build
 from gptcalc.sources import load
 
 
@@ -75,3 +78,44 @@ def test_plain_descent_in_bf16() -> None:
     """torchtune#389: Llama-2-7B, weights and gradients of two bytes and nothing else; measured peak 27.83 GB."""
     held = training(load("llama-2-7b").architecture, optimizer="sgd-bf16", context=512).per_device
     assert (held.weights, held.gradients, held.optimizer) == (13_476_831_232, 13_476_831_232, 0)
+
+
+def test_four_experts_in_every_second_layer() -> None:
+    """MoE-LLaVA#45: Qwen-1.8B, 24 layers of d 2,048, of whose MLPs with 5,504 hidden units twelve become four experts
+    each, two a token; biases of queries, keys and values, a norm for each sublayer and the last, both tables."""
+    d, inner, v = 2048, 5504, 151_936
+    expert, router = 3 * d * inner, 4 * d
+    rest = 24 * (4 * d * d + 3 * d + 2 * d) + 12 * (expert + router) + d + 2 * v * d
+    document = {
+        "name": "moe-llava-qwen", "d": d, "v": v, "c": 8192, "n_heads": 16, "n_layers": 24, "d_ff": inner,
+        "layers": "n*[attn+moe attn+mlp]", "bias": "qkv", "moe": {"n_experts": 4, "top_k": 2},
+    }  # fmt: skip
+    found = params(build(document))
+    assert (found.total, found.active) == (rest + 12 * 4 * expert, rest + 12 * 2 * expert)
+    assert (found.total, found.active) == (3_054_323_712, 2_242_725_888)
+
+
+def test_a_module_beside_43_layers() -> None:
+    """torchtitan#4441: DeepSeek-V4-Flash with its module has 290,942,278,866 parameters there, less the routers' biases
+    of 41 layers with 256 experts, which are buffers."""
+    found = params(load("deepseek-v4-flash").architecture)
+    assert found.total + (found.mtp or 0) == 290_942_278_866 + 41 * 256
+
+
+def test_flops_of_a_trained_token() -> None:
+    """torchtitan#4300: Qwen3-30B-A3B at 8,192 tokens, 37,578,559,488 a token with 6 for each of its 210,944 norms."""
+    found = flops(load("qwen3-30b-a3b").architecture, phase="train", context=8192, pairs="full")
+    assert found.total == 8192 * (37_578_559_488 - 6 * 210_944)
+
+
+@pytest.mark.parametrize(
+    ("preset", "layers", "token"),
+    [
+        ("deepseek-r1", 61, 2 * 128 * (576 + 512)),  # over latents of 512 + 64 channels
+        ("llama-3.3-70b", 80, 2 * 2 * 64 * 128),  # the report has twice as much
+    ],
+)
+def test_attention_of_a_decode_step(preset: str, layers: int, token: int) -> None:
+    """InferenceX-app#849: FLOPs for each token of the past."""
+    found = flops(load(preset).architecture, phase="decode", context=8192)
+    assert found.attention == layers * token * 8192

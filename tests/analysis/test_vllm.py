@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.memory.fit import fitted
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.sharding import Layout
-from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, LARGEST, SMALL, Profile, captured, generation, tier
-from gptcalc.conventions import FitRun
+from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, LARGEST, MARGIN, SMALL, Profile, captured, generation, tier
+from gptcalc.conventions import FitRun, InferenceRun
 from gptcalc.sources import load
 from tests.conftest import Command
 
-GIB = 2**30
-CASES = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "vllm.jsonl").read_text().splitlines()]
+MIB, GIB = 2**20, 2**30
+DATA = Path(__file__).parents[1] / "data"
+CASES = [json.loads(line) for line in (DATA / "vllm.jsonl").read_text().splitlines()]
+STARTS = [json.loads(line) for line in (DATA / "vllm_starts.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
@@ -29,6 +32,43 @@ def test_as_vllm_does(case: dict[str, Any], gptcalc: Command) -> None:
             assert found == pytest.approx(expected, rel=6e-3)
         case "fit":
             assert 0.6 * expected - 1 <= found <= expected
+
+
+@pytest.mark.parametrize("start", STARTS, ids=lambda start: f"{start['model']} {start['dtype']} × {start['tp']}")
+def test_what_a_start_loads_and_its_profile_finds(start: dict[str, Any]) -> None:
+    """Starts of 0.29 and 0.30 as their logs have them, to 0.01 GiB: weights within 72 MiB, which buffers take, and the
+    peak of the profile run; of latent attention more, as room for keys made anew is counted in."""
+    run = Inference(
+        load(start["model"]).architecture,
+        InferenceRun(engine="vllm", engine_version="0.30", dtype=start["dtype"], tp=start["tp"], context=640),
+    )
+    weights = run.device(0, 1, 640).weights
+    assert -73 * MIB <= weights - start["weights"] <= 8 * MIB
+    profile = Profile(run.architecture, run.parallel, generation("0.30"), start["rows"], 2)
+    over = MARGIN + 20 * MIB if start["model"] == "deepseek-v2-lite" else 24 * MIB
+    assert -20 * MIB <= profile.peak(start["tokens"], 640) - start["peak"] <= over
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "share", "left"),
+    [
+        ("qwen3-14b", 50_895_362_457, "0.92", 14_882_061_680),  # RTX A6000
+        ("qwen3-0.6b", 25_254_407_700, "0.9", 20_207_821_127),  # RTX 4090
+    ],
+)
+def test_what_a_start_leaves_for_the_cache(model: str, card: int, share: str, left: int, gptcalc: Command) -> None:
+    """Of the same starts, 0.29: never more than there was, and at least 85 % of it."""
+    how = ("--budget", f"{card}B", "--utilization", share, "--engine", "vllm", "--engine-version", "0.29")
+    small = ("--prefill-chunk", "2048", "--max-num-seqs", "256", "--context", "640")
+    found = int(gptcalc("serve", model, *how, *small, "--get", "available")[1])
+    assert 0.85 * left <= found <= left
+
+
+@pytest.mark.parametrize(("context", "status"), [(20_000, 0), (29_000, 1)])
+def test_a_pass_as_long_as_a_request(context: int, status: int, gptcalc: Command) -> None:
+    """vllm#10517: Llama 3.1 8B on 23.58 GiB, of which 90 % may be used: 20,000 tokens start, 29,000 are refused."""
+    how = ("--budget", "23.58GiB", "--utilization", "0.9", "--engine", "vllm", "--prefill-chunk", str(context))
+    assert gptcalc("fit", "llama-3.1-8b", *how, "--context", str(context))[0] == status
 
 
 @pytest.mark.parametrize(
