@@ -53,5 +53,6 @@ def known() -> Iterator[Type]:
 
 def view(found: Sequence[Type]) -> View:
     table = Table(COLUMNS, [[getattr(one, column.key) for column in COLUMNS] for one in found])
-    more = "with a group: int4:32, gptq:64:sym, mlx4:32; by mean bits: exl3:4.0; tensors by hand: q4_k_m,ffn_down=q6_k"
+    groups = "with a group: int4:32, gptq:64:sym, mlx4:32; by mean bits: exl3:4.0"
+    more = f"{groups}; tensors by hand: q4_k_m,blk.[0-3].ffn_down=q6_k"
     return View([table, more], table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -90,10 +91,66 @@ def test_types_by_hand() -> None:
     assert checked("Q4_K_S,ffn_down=Q8_0") == "q4_k_s,ffn_down=q8_0"
 
 
-@pytest.mark.parametrize("name", ["q4_k_s,ffn=q9", "q4_k_s,router=q8_0", "q4_k_s,ffn_down", "f16,ffn_down=q8_0"])
-def test_no_such_type_by_hand(name: str) -> None:
-    with pytest.raises(InputError):
-        checked(name)
+def moved(tensors: int, numbers: int, before: int, after: int) -> int:
+    """Bytes that tensors of so many numbers take more, from one type's bytes for 256 numbers to another's."""
+    return tensors * numbers // 256 * (after - before)
+
+
+@pytest.mark.parametrize(
+    ("model", "types", "more"),
+    [
+        # Llama 3 8B, V of 4096 × 1024: Q5_K in the first four layers, Q4_K in the others
+        ("llama-3-8b", r"blk\.0\.attn_v=q8_0", moved(1, 4096 * 1024, 176, 272)),
+        ("llama-3-8b", "blk.[0-7].attn_v=q8_0",
+         moved(4, 4096 * 1024, 176, 272) + moved(4, 4096 * 1024, 144, 272)),
+        # `.` is any character: layers 1 and 10 to 19, `blk.1.` and `blk.1?.`
+        ("llama-3-8b", r"blk\.1.*\.ffn_gate=q6_k", moved(11, 4096 * 14336, 144, 210)),
+        # the first pattern that is found decides
+        ("llama-3-8b", "blk.3.ffn_up=q8_0,ffn_up=q3_k",
+         moved(1, 4096 * 14336, 144, 272) + moved(31, 4096 * 14336, 144, 110)),
+        ("llama-3-8b", "^output=q8_0", moved(1, 4096 * 128256, 210, 272)),
+        # all that stands in a name: gate, up and down
+        ("llama-3-8b", "blk.31.ffn=q8_0", moved(3, 4096 * 14336, 144, 272)),
+        # Phi 3 mini keeps queries, keys and values in one matrix, gate and up in another
+        ("phi-3-mini-4k", "blk.5.attn_qkv=q8_0", moved(1, 3072 * 9216, 144, 272)),
+        # Qwen3 30B-A3B: 128 experts; a shared name of experts alone
+        ("qwen3-30b-a3b", "blk.47.ffn_down_exps=q6_k", moved(128, 768 * 2048, 144, 210)),
+        # what mixes have no rule for has a name, too
+        ("deepseek-v2-lite", "attn_kv_a_mqa=q8_0", moved(27, 2048 * 576, 144, 272)),
+    ],
+)  # fmt: skip
+def test_types_by_patterns(model: str, types: str, more: int) -> None:
+    """llama-quantize --tensor-type in Q4_K_S; a pattern is looked for anywhere in a tensor's name."""
+    architecture = load(model).architecture
+    assert total(architecture, f"q4_k_s,{types}") - total(architecture, "q4_k_s") == more
+
+
+def test_types_by_patterns_of_a_part_of_the_layers() -> None:
+    """Two devices: the pattern's layers are on the first."""
+    model = load("llama-3-8b").architecture
+    plain, given = (Weights(model, name, Layout(pp=2)) for name in ("q4_k_s", "q4_k_s,blk.[0-7].ffn_down=q8_0"))
+    more = [
+        sum(share.row.total for share in given.stage(n)) - sum(share.row.total for share in plain.stage(n))
+        for n in (0, 1)
+    ]
+    assert more == [moved(4, 4096 * 14336, 176, 272) + moved(4, 4096 * 14336, 144, 272), 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("q4_k_s,ffn=q9", "no type 'q9'"),
+        ("q4_k_s,ffn_gate_inp=q8_0", "no quantised tensor is called 'ffn_gate_inp'"),
+        ("q4_k_s,attn_norm=q8_0", "no quantised tensor is called 'attn_norm'"),
+        ("q4_k_s,blk.32.ffn_down=q8_0", "no quantised tensor is called"),
+        ("q4_k_s,ffn_(down=q8_0", "is no pattern"),
+        ("q4_k_s,ffn_down", "names no type"),
+        ("f16,ffn_down=q8_0", "nothing is quantised"),
+    ],
+)
+def test_no_such_type_by_hand(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        total(load("llama-3-8b").architecture, name)
 
 
 def test_a_log_with_the_multi_token_module() -> None:

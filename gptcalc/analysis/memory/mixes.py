@@ -67,12 +67,6 @@ FIRST: frozenset[Rule] = frozenset({"gate", "up"})
 WIDE: frozenset[Rule] = frozenset({"router", "positions", "coefficients"})
 KEPT: frozenset[Rule] = frozenset({"slices", "streams", "low rank", "block index"})
 
-#: what llama.cpp calls tensors (gguf-py/gguf/constants.py), experts' with _exps behind, shared ones' with _shexp
-TENSORS: dict[Rule, str] = {
-    "tokens": "token_embd", "logits": "output", "queries": "attn_q", "keys": "attn_k", "values": "attn_v",
-    "qkv": "attn_qkv", "latent keys": "attn_k_b", "latent values": "attn_v_b", "out": "attn_output",
-    "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
-}  # fmt: skip
 #: types that can be asked for
 TYPES = {type_.name: type_ for type_ in (FP32, FP16, BF16, MXFP4, *GGML.values())} | {"f16": FP16, "f32": FP32}
 
@@ -93,21 +87,16 @@ class Mix(NamedTuple):
 
     name: str
     imatrix: bool = False
-    types: tuple[tuple[str, DType], ...] = ()  # a part of tensors' names, and their type, whatever the mix says
+    types: tuple[tuple[str, DType], ...] = ()  # a pattern of tensors' names, and their type, whatever the mix says
 
     def __str__(self) -> str:
         matrix = IMATRIX if self.imatrix and self.name not in NEEDS_IMATRIX else ""
-        return ",".join([self.name + matrix, *(f"{part}={type_.name}" for part, type_ in self.types)])
-
-    def given(self, rule: Rule, component: str) -> DType | None:
-        """The type that was asked for by name."""
-        name = TENSORS.get(rule, "") + {"experts": "_exps", "shared_experts": "_shexp"}.get(component, "")
-        return next((type_ for part, type_ in self.types if part in name), None)
+        return ",".join([self.name + matrix, *(f"{pattern}={type_.name}" for pattern, type_ in self.types)])
 
 
 def named(word: str) -> Mix | None:
-    """A mix by its name, with an importance matrix (q4_0:imatrix), with types of one's own as llama-quantize's
-    --tensor-type has them (q4_k_m,ffn_down=q6_k); None where there is no such mix."""
+    """A mix by its name, with an importance matrix (q4_0:imatrix), with types of one's own by patterns of tensors'
+    names, as llama-quantize's --tensor-type (q4_k_m,blk.[0-3].ffn_down=q6_k); None where there is no such mix."""
     first, *types = word.lower().split(",")
     plain = first.removesuffix(IMATRIX)
     plain = SPELLINGS.get(plain, plain)
@@ -127,18 +116,14 @@ def converted(stored: str) -> str:
 
 
 def _given(text: str) -> tuple[str, DType]:
-    part, _, name = text.partition("=")
-    if not part or not any(part in tensor + more for tensor in TENSORS.values() for more in ("", "_exps", "_shexp")):
-        raise InputError(
-            f"--dtype: no tensors are called {printable(part)!r}",
-            f"write ffn_down=q6_k; known are {', '.join(TENSORS.values())}",
-            "usage",
-        )
+    pattern, equals, name = text.rpartition("=")
+    if not pattern or not equals:
+        raise InputError(f"--dtype: {printable(text)!r} names no type", "write ffn_down=q6_k", "usage")
     if name not in TYPES:
         raise InputError(
-            f"--dtype: {printable(part)}: no type {printable(name)!r}", f"one of {', '.join(TYPES)}", "usage"
+            f"--dtype: {printable(pattern)}: no type {printable(name)!r}", f"one of {', '.join(TYPES)}", "usage"
         )
-    return part, TYPES[name]
+    return pattern, TYPES[name]
 
 
 class Traits(NamedTuple):

@@ -36,6 +36,18 @@ from gptcalc.errors import InputError
 TIED = "embedding.token"
 
 
+class At(NamedTuple):
+    """Where a tensor stands, as far as its GGUF type depends on it: the i-th of n of its use. given: a type by hand."""
+
+    i: int = 0
+    n: int = 1
+    given: DType | None = None
+
+
+#: in any layer
+ANYWHERE = At()
+
+
 class Share(NamedTuple):
     """What one device of a pipeline stage holds of a tensor, and the undivided tensor."""
 
@@ -130,8 +142,14 @@ class Weights:
         mix = mixes.named(self.dtype)
         self.format = weight_format(self.dtype) if mix is None else None
         if mix is not None:
-            self.mix, self.asked = mix.name, mix
+            self.mix = mix.name
             self.traits = mixes.traits(self.architecture, mix.imatrix)
+            self.by_hand = None
+            if mix.types:
+                from gptcalc.analysis.memory.by_hand import ByHand  # patterns are slow to import
+
+                self.by_hand = ByHand(mix)
+                self.by_hand.check(self._names())
 
     @property
     def assumed(self) -> str | None:
@@ -222,6 +240,9 @@ class Weights:
         return None
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
+        if self.format is None and not self.files and self.by_hand is not None:
+            yield from self._one_by_one(start, stop)
+            return
         placed = self._placed(start, stop) if self.format is None and not self.files else {}
         for block, times in blocks_between(self.architecture, start, stop).items():
             for entry in self.of_block[block]:
@@ -231,10 +252,58 @@ class Weights:
                     continue
                 types = placed.get((block, entry.tensor.weight.key))
                 if types is None:
-                    yield self.share(entry, 1 if entry.tensor.weight.shared else times)
+                    yield self.share(entry, 1 if entry.tensor.weight.shared else times, ANYWHERE)
                 else:
-                    for (i, n), count in types.items():
-                        yield self.share(entry, count, i, n)
+                    for at, count in types.items():
+                        yield self.share(entry, count, at)
+
+    def _one_by_one(self, start: int, stop: int) -> Iterator[Share]:
+        """The tensors of these layers, whose types may depend on each layer's number."""
+        found: dict[tuple[Block, int], dict[At, int]] = {}
+        where = self._numbers(start, stop)
+        for layer, block in enumerate(islice(self.architecture.blocks(), start, stop), start):
+            for number, entry in enumerate(self.of_block[block]):
+                at = where.get((block, entry.tensor.weight.key, layer), ANYWHERE)
+                at = at._replace(given=self._given(entry, layer))
+                counts = found.setdefault((block, number), {})
+                counts[at] = 1 if entry.tensor.weight.shared else counts.get(at, 0) + 1
+        for (block, number), counts in found.items():
+            for at, count in counts.items():
+                yield self.share(self.of_block[block][number], count, at)
+
+    def _numbers(self, start: int, stop: int) -> dict[tuple[Block, str, int], At]:
+        """Of the tensors whose GGUF type depends on their layer, and of each layer, which of its use it is."""
+        places_ = self.by_layer()
+        values = sum(place.times for place in places_ if place.use in ("values", "qkv") and place.counts)
+        return {
+            (place.block, place.key, place.layer + r * place.layer_step): At(
+                place.i + r * place.i_step, values if place.use in ("values", "qkv") else self.traits.n_layers
+            )
+            for place in places_
+            for r in place.between(start, stop)
+        }
+
+    def _given(self, entry: Entry, layer: int) -> DType | None:
+        """The type that was asked for by a pattern of names."""
+        if self.format is not None or self.by_hand is None:
+            return None
+        return self.by_hand.of(entry.tensor, self._rule(entry.tensor.weight), layer)
+
+    def _names(self) -> Iterator[str]:
+        """What llama.cpp calls the tensors that its quantiser touches."""
+        from gptcalc.analysis.memory.by_hand import called, is_touched
+
+        inner = enumerate(self.architecture.blocks())
+        numbered = [(entry, layer) for layer, block in inner for entry in self.of_block[block]]
+        outer = (*self.encoder, *self.embedding, *self.output, *self.modules)
+        for entry, layer in (*numbered, *((entry, self._outside(entry)) for entry in outer)):
+            rule = self._rule(entry.tensor.weight)
+            if is_touched(entry.tensor, rule):
+                yield called(entry.tensor, rule, layer)
+
+    def _outside(self, entry: Entry) -> int:
+        """The number of a tensor's layer that is none of the main model's."""
+        return self.architecture.n_layers if entry.stage is self.model.mtp else 0
 
     def _filed(self, entry: Entry, block: Block, start: int, stop: int) -> dict[tuple[str, int], int]:
         """How often a tensor of these layers has which type and how many bytes in the files at hand."""
@@ -245,16 +314,16 @@ class Weights:
                 found[stored] = found.get(stored, 0) + 1
         return found
 
-    def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[tuple[int, int], int]]:
+    def _placed(self, start: int, stop: int) -> dict[tuple[Block, str], dict[At, int]]:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
-        found: dict[tuple[Block, str], dict[tuple[int, int], int]] = {}
-        first: dict[tuple[mixes.Rule, DType], tuple[int, int]] = {}
+        found: dict[tuple[Block, str], dict[At, int]] = {}
+        first: dict[tuple[mixes.Rule, DType], At] = {}
         all_places = self.by_layer()
         values = sum(place.times for place in all_places if place.use in ("values", "qkv") and place.counts)
         for place in all_places:
             n = values if place.use in ("values", "qkv") else self.traits.n_layers
             for type_, i, times in places.kinds(self.mix, place, place.between(start, stop), n, self.traits):
-                where = first.setdefault((place.use, type_), (i, n))
+                where = first.setdefault((place.use, type_), At(i, n))
                 counts = found.setdefault((place.block, place.key), {})
                 counts[where] = counts.get(where, 0) + times
         return found
@@ -263,39 +332,37 @@ class Weights:
         self,
         entry: Entry,
         times: int,
-        i: int = 0,
-        n: int = 1,
+        at: At | None = None,
         again: bool = False,
         stored: tuple[str, int] | None = None,
     ) -> Share:
-        """What a device has of a tensor; `stored`: its type and bytes in the files at hand."""
+        """What a device has of a tensor, `at` a layer or outside of them; `stored`: its type and bytes in the files."""
+        at = At(given=self._given(entry, self._outside(entry))) if at is None else at
         if stored is None:
             stored = self.files.get(entry.tensor.weight.key)
         indices = entry.tensor.indices
         whole = [index.size for index in indices]
         mine = local(indices, self.parallel, self.multiple)
-        row = undivided = self._row(entry, mine, times, i, n, stored)
+        row = undivided = self._row(entry, mine, times, at, stored)
         if again or mine != whole:
-            undivided = self._row(entry, whole, 0 if again else times, i, n, stored)
-            self._check_blocks(entry, whole, mine)
+            undivided = self._row(entry, whole, 0 if again else times, at, stored)
+            self._check_blocks(entry, whole, mine, at)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
         return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), entry.stage.name, fused)
 
-    def _row(
-        self, entry: Entry, sizes: list[int], times: int, i: int, n: int, stored: tuple[str, int] | None
-    ) -> Tensors:
+    def _row(self, entry: Entry, sizes: list[int], times: int, at: At, stored: tuple[str, int] | None) -> Tensors:
         if stored is None:
-            type_, size = self._stored(entry, sizes, i, n)
+            type_, size = self._stored(entry, sizes, at)
         else:  # of a part of it as large a part, rounded up
             type_, size = stored[0], -(-stored[1] * prod(sizes) // entry.tensor.params)
         weight = entry.tensor.weight
         return Tensors(weight.key, weight.component, type_, times, prod(sizes), size)
 
-    def _stored(self, entry: Entry, sizes: list[int], i: int, n: int) -> tuple[str, int]:
+    def _stored(self, entry: Entry, sizes: list[int], at: At) -> tuple[str, int]:
         """A tensor's type and bytes."""
         copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
-            type_ = self._gguf_type(entry, inputs, i, n)
+            type_ = self._gguf_type(entry, inputs, at)
             if entry.tensor.weight.use == "tokens":  # converters give every table of tokens the vocabulary's rows
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
@@ -322,7 +389,7 @@ class Weights:
             return component == "experts"
         return entry.tensor.shape[-1] > 1
 
-    def _gguf_type(self, entry: Entry, row: int, i: int, n: int) -> DType:
+    def _gguf_type(self, entry: Entry, row: int, at: At) -> DType:
         tensor = entry.tensor
         heads = self._rule(tensor.weight) in ("latent keys", "latent values")  # a matrix each
         stacked = heads or any(index.role in STACKED for index in tensor.indices)
@@ -330,11 +397,9 @@ class Weights:
             return FP32
         if tensor.weight.component == "experts" and self.architecture.storage.weights == MXFP4.name:
             return MXFP4  # published so, and not quantised a second time
-        rule = self._rule(tensor.weight)
-        given = self.asked.given(rule, tensor.weight.component)
-        if given is not None:
-            return mixes.fitting(given, row)
-        return mixes.tensor_type(self.mix, rule, row, self.traits, i, n, stacked)
+        if at.given is not None:
+            return mixes.fitting(at.given, row)
+        return mixes.tensor_type(self.mix, self._rule(tensor.weight), row, self.traits, at.i, at.n, stacked)
 
     def _matrix(self, entry: Entry, sizes: list[int]) -> tuple[int, int, int]:
         """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row."""
@@ -347,14 +412,14 @@ class Weights:
         copies, inputs, outputs = tensor.axes(sizes)
         return prod(copies), inputs, outputs
 
-    def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int]) -> None:
+    def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int], at: At) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
         if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
             return
         _, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
         if self.format is None:
-            block, block_outputs = self._gguf_type(entry, inputs, 0, 1).block, 1
+            block, block_outputs = self._gguf_type(entry, inputs, at).block, 1
         else:
             packing = self.format.of(entry.tensor.weight.component)
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)
