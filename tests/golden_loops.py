@@ -1,8 +1,8 @@
 """How tests/golden/hrm_text and tests/golden/inkling2_loop_text were made: by hand, where Hugging Face transformers is.
 
-    python tests/golden_loops.py FOLDER
+    python -m tests.golden_loops FOLDER
 
-with transformers 5.24.0 and PyTorch 2.13.0 on a CPU, eager attention and experts; nothing of this project is imported.
+with transformers 5.24.0 and PyTorch 2.13.0 on a CPU, eager attention and experts; nothing of the program is imported.
 Into FOLDER go both models, to be compared with what is there: config.json and model.safetensors are the same bytes.
 """
 
@@ -45,7 +45,7 @@ def inkling2_loop_text() -> Any:
     return Inkling2LoopForCausalLM(config)
 
 
-MODELS: dict[str, Callable[[], Any]] = {"hrm_text": hrm_text, "inkling2_loop_text": inkling2_loop_text}
+MODELS: tuple[Callable[[], Any], ...] = (hrm_text, inkling2_loop_text)
 
 
 def stir(model: Any) -> None:
@@ -77,9 +77,11 @@ def as_float64(model: Any) -> Any:
 
 
 @torch.no_grad()
-def make(name: str, folder: Path) -> None:
+def make(build: Callable[[], Any], folder: Path, stir: Callable[[Any], None] = stir) -> None:
+    """A folder of the function's name."""
+    name = build.__name__
     torch.manual_seed(0)
-    model = MODELS[name]().eval()
+    model = build().eval()
     stir(model)
     tokens = torch.randint(3, model.config.vocab_size, (1, TOKENS))
     model.set_attn_implementation("eager")

@@ -103,6 +103,16 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "layers": "attn+mlp attn+mlp local+mlp attn+mlp", "local": {"like": "attn", "window": 4, "out_conv": 3},
         "loop": {"first": 1, "layers": 2, "passes": 3},
     },
+    "loop that begins with both": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 5,
+        "layers": "attn+mlp n*[local+mlp attn+mlp]", "norm": {"kind": "l2norm", "weight": False},
+        "loop": {"first": 1, "layers": 3, "passes": 3, "entry": "both", "norm": {"kind": "l2norm"}, "caches": "last"},
+        "norm_at": "stream_sandwich", "head": {"factors": {"scale": 1.4}},
+        "attn": {"gate": "full", "gate_first": True, "gate_factors": {"scale": 1.2, "squared": True}, "qk_norm": "head",
+                 "q_factors": {"scale": 0.9, "squared": True}, "out_norm": {}, "residual_rate": {"scale": 0.6}},
+        "local": {"like": "attn", "window": 4, "q_factors": {}, "gate_factors": {"squared": True}},
+        "mlp": {"factors": {"scale": 1.3}, "mid_norm": {"kind": "l2norm"}, "residual_rate": {}},
+    },
     "two speeds": {
         "d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "n_layers": 4, "d_ff": 17,
         "layers": "attn+mlp attn+mlp local+mlp local+mlp", "local": {"like": "attn", "window": 4},

@@ -60,6 +60,7 @@ from gptcalc.architecture.experts import (
     TopkSigmoid,
     TopkSoftmax,
 )
+from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.front import Convolution, ConvolutionalFront
 from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
 from gptcalc.architecture.hyper import Streams
@@ -121,6 +122,7 @@ from gptcalc.architecture.sublayer import (
     Residual,
     ResidualFactors,
     ResidualGate,
+    ResidualRate,
     Sublayer,
 )
 from gptcalc.architecture.target import TargetStates
@@ -174,6 +176,7 @@ __all__ = [
     "ExpertGroups",
     "ExpertSite",
     "Experts",
+    "Factors",
     "Few",
     "Files",
     "Flat",
@@ -233,6 +236,7 @@ __all__ = [
     "Residual",
     "ResidualFactors",
     "ResidualGate",
+    "ResidualRate",
     "Rope",
     "Router",
     "RouterFields",

@@ -26,6 +26,7 @@ from gptcalc.architecture.base import (
     Window,
     exclude,
 )
+from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.norms import BareNorm, LikeNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
 from gptcalc.architecture.rope import Dynamic, LongRope, Proportional, Rope, Temperature, check_rotation, rotated
@@ -165,6 +166,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     window: Window | None = None  # tokens that are seen, the newest ones; default all
     chunk: Chunk | None = None  # tokens of a chunk, within which alone tokens see each other
     qk_norm: LikeNorm[QKNorm | None] = None
+    q_factors: Factors | None = None  # of rotated queries
     qk_limit: Positive | None = None  # queries, times one learned factor a channel, and keys are no longer (Inkling 2)
     v_norm: Norm | None = None
     bottleneck: Flat[Bottleneck | None] = None
@@ -424,6 +426,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         others = {
             "q_rank": self.bottleneck is not None,
             "qk_norm": self.qk_norm is not None and self.qk_norm.over != "head",
+            "q_factors": self.q_factors is not None,
             "sinks": self.scores.sinks or self.scores.token_sinks,
             "gate": self.gate is not None,
             "out_norm": self.out_norm is not None,

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal, TypeAlias
 
 from gptcalc.architecture.base import Count, Narrow, Positive, Size, Small, Stream, Strict
+from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.norms import Norm
 from gptcalc.errors import InputError
 
@@ -49,6 +50,7 @@ class Head(Strict, frozen=True, kw_only=True):
     norm: Norm | None
     bias: bool = False
     scale: float = 1.0  # factor of the logits
+    factors: Factors | None = None  # of the logits, one a row of the vocabulary
     softcap: Positive | None = None
     vocabulary: bool = True
     dense: Dense | None = None

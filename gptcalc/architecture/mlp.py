@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from gptcalc.architecture.base import Flat, Inherited, Inner, Positive, Quantile, Strict
+from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Adapted, Sublayer
 from gptcalc.errors import InputError
@@ -73,6 +74,7 @@ class Mlp(Sublayer, tag_field="sublayer", tag="mlp", frozen=True, kw_only=True):
     softcaps: Softcaps | None = None
     mid_norm: Norm | None = None  # a norm before the down projection (BitNet)
     out_scale: bool = False  # one learned factor of the output
+    factors: Factors | None = None  # of what gate and up project to, one each a channel
     gate_scale: float = 1.0  # factor of the gate before its activation
     sparsity: Quantile = 0.0  # gate values below this normal quantile are zeroed (Gemma 3n)
     adapter: Flat[Adapted | None] = None  # A is one for gate and up

@@ -21,13 +21,14 @@ from gptcalc.architecture.base import (
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
+from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
 from gptcalc.architecture.head import Head
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.layers import Block, Mixer, Recurrent, Repeat, depth, grouped, sublayers, walk
 from gptcalc.architecture.loop import Looped
-from gptcalc.architecture.mlp import ActivationName
+from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.architecture.residuals import AttentionResiduals
 from gptcalc.architecture.storage import Storage
@@ -223,7 +224,7 @@ def _check_averaged(a: Architecture) -> None:
         for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
                 raise InputError(f"averaged_residuals: {block.name!r} has a block inside a parallel part")
-            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum:
+            if unit.norms_stream or not unit.residual.is_sum:
                 raise InputError(f"averaged_residuals: {unit.section} has a residual of another form")
 
 
@@ -250,7 +251,7 @@ def _check_streams(a: Architecture) -> None:
         unit = part.units[0]
         if len(part.units) > 1 or isinstance(unit, Block):
             raise InputError("streams: not defined for parallel sublayers")
-        if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
+        if unit.norms_stream or not unit.residual.is_sum or unit.goal != "stream":
             raise InputError(f"streams: {unit.section} has a residual of another form")
 
 
@@ -311,7 +312,7 @@ def _check_mixing(a: Architecture) -> None:
         for unit in (unit for part in block.parts for unit in part.units):
             if isinstance(unit, Block):
                 raise InputError(f"{where}: {block.name!r} has parallel sublayers")
-            if unit.norm_at in ("post", "stream") or not unit.residual.is_sum or unit.goal != "stream":
+            if unit.norms_stream or not unit.residual.is_sum or unit.goal != "stream":
                 raise InputError(f"{where}: {unit.section} has a residual of another form")
         if any(len(part.units) > 1 for part in block.parts):
             raise InputError(f"{where}: {block.name!r} has parallel sublayers")
@@ -328,11 +329,24 @@ def _check_loops(a: Architecture) -> None:
     mixing = {"attention_residuals, unless it begins anew": a.attention_residuals is not None and not anew}
     where = "speeds" if loops[0].entry in ("fast", "slow") else "loop"
     exclude(where, {**_beside_layers(a), **others, **mixing})
+    if any(loop.caches == "last" for loop in loops):
+        _check_kept_by_the_last(a)
     if not loops[0].begins:
         raise InputError(f"{where}: a layer goes on with a loop that none begins")
     ends = [loop.entry for loop in loops if loop.begins and loop.entry in ("fast", "slow")]
     if ends != ["fast", "slow"] * (len(ends) // 2):
         raise InputError("speeds: fast layers need slow ones behind them, and slow ones fast ones in front")
+
+
+def _check_kept_by_the_last(a: Architecture) -> None:
+    """What passes before the last see of its past are keys and values alone."""
+    for m in (m for block, _ in a.groups() if block.looped is not None for m in sublayers(block)):
+        if not isinstance(m, (Attention, Mlp, Experts)):
+            raise InputError(f"loop.caches: {m.section} keeps more than keys and values")
+        others = {"out_conv": m.residual.conv is not None}
+        if isinstance(m, Attention):
+            others |= {"index": m.index is not None, "kv_conv": m.kv_conv is not None, "cca": m.cca is not None}
+        exclude(f"loop.caches: last, {m.section}", others)
 
 
 def _beside_layers(a: Architecture) -> dict[str, bool]:

@@ -14,11 +14,11 @@ class Norm(Strict, frozen=True, kw_only=True):
     A bias is there where it is said; unsaid, a layernorm with weights has one, any other norm has none.
     """
 
-    kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"  # which mean is taken out
+    kind: Literal["rmsnorm", "layernorm", "l2norm"] = "rmsnorm"  # which mean is taken out; l2norm makes the length 1
     weight: bool = True  # has a learned factor a channel
     bias: bool | None = None  # has a learned summand a channel
     offset: Literal[0, 1] = 0  # what is added to the stored weight
-    eps: Positive = 1e-5  # added to the mean square before its root
+    eps: Positive = 1e-5  # added to the mean square (of l2norm, to the square) before its root
     weight_at: Literal["output", "input"] = "output"  # the weight multiplies what comes out or what goes in
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from gptcalc.architecture.residuals import AttentionResiduals
 
 def looped(layers: tuple[Repeat, ...], loop: Loop) -> tuple[Repeat, ...]:
     """The same layers, those of a loop knowing that they are."""
-    inside = Looped(passes=loop.passes, entry=loop.entry)
+    inside = Looped(passes=loop.passes, entry=loop.entry, entry_norm=loop.norm, caches=loop.caches)
     numbers = range(loop.first, loop.first + loop.layers)
     return repeated([replace(b, looped=inside) if n in numbers else b for n, b in enumerate(walk(layers))])
 

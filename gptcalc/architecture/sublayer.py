@@ -13,11 +13,12 @@ from gptcalc.architecture.base import (
     Strict,
     exclude,
 )
+from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.loop import Messages
 from gptcalc.architecture.norms import ModelNorm, Norm
 from gptcalc.errors import InputError
 
-NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich", "stream"]
+NormAt: TypeAlias = Literal["pre", "post", "output", "sandwich", "stream", "stream_sandwich"]
 
 #: where a sublayer's output goes: into the residual stream; or past it to the next sublayer, which reads it in place of
 #: the stream (`next`) or added to the stream (`next_sum`)
@@ -38,6 +39,13 @@ class LowRankResidual(Strict, frozen=True, kw_only=True):
 
     rank: Narrow  # channels between A and B
     norm: ModelNorm
+
+
+class ResidualRate(Strict, frozen=True, kw_only=True):
+    """A residual that goes a part of the way: x ← x + |scale·λ|·(y − x), one learned λ a channel (nGPT,
+    arXiv:2410.01131, §2.2.2)."""
+
+    scale: Positive = 1.0  # of what is stored
 
 
 class ResidualFactors(Strict, frozen=True, kw_only=True):
@@ -70,11 +78,12 @@ class Residual(Strict, frozen=True, kw_only=True):
     conv: Kernel | None = field(default=None, name="out_conv")
     conv_scaled: bool = field(default=False, name="out_conv_scaled")
     factors: ResidualFactors | None = field(default=None, name="residual_factors")
+    rate: ResidualRate | None = field(default=None, name="residual_rate")
 
     @property
     def is_sum(self) -> bool:
         """Whether the stream is just added to, so that others may add to it at once."""
-        return self.gate is None and self.low_rank is None and self.factors is None
+        return self.gate is None and self.low_rank is None and self.factors is None and self.rate is None
 
 
 class NormGate(Strict, frozen=True, kw_only=True):
@@ -87,7 +96,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     """What every sublayer has: its section's name, its norm and where that stands, and its residual.
 
     norm_at: `pre` x + f(norm(x)); `post` norm(x + f(x)); `output` x + norm(f(x)); `sandwich` x + norm₂(f(norm₁(x)));
-    `stream` n + f(n) with n = stream_scale·norm(x) in the sum (MiniMax-01).
+    `stream` n + f(n) with n = stream_scale·norm(x) in the sum (MiniMax-01); `stream_sandwich` n + norm₂(f(n)) with
+    n = norm₁(x) in the sum, too (nGPT).
     """
 
     section: str
@@ -108,6 +118,8 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.post_norm: norm_at is {self.norm_at!r}, so there is no norm behind")
         if self.norm_at == "stream" and (self.norm is None or not self.residual.is_sum):
             raise InputError(f"{self.section}.norm_at: 'stream' needs a norm and a residual that adds")
+        if self.norm_at == "stream_sandwich" and self.norm is None:
+            raise InputError(f"{self.section}.norm_at: 'stream_sandwich' needs a norm")
         if self.norm_gate is not None and (self.norm is None or self.norm_at not in ("pre", "sandwich")):
             raise InputError(f"{self.section}.norm_gate: needs a norm in front")
         if self.messages is not None:
@@ -130,6 +142,25 @@ class Sublayer(Strict, frozen=True, kw_only=True):
         if self.residual.factors is not None:
             others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
             exclude(f"{self.section}.residual_factors", {**others, "norm_at: post": self.norm_at == "post"})
+        if self.residual.rate is not None:
+            others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
+            others |= {"residual_factors": self.residual.factors is not None, "norm_at: post": self.norm_at == "post"}
+            exclude(f"{self.section}.residual_rate", others)
+
+    @property
+    def norms_input(self) -> bool:
+        """Whether what is read is normed here."""
+        return self.norm is not None and self.norm_at not in ("post", "output")
+
+    @property
+    def keeps_normed(self) -> bool:
+        """Whether the stream goes on as it was normed in front."""
+        return self.norm_at in ("stream", "stream_sandwich")
+
+    @property
+    def norms_stream(self) -> bool:
+        """Whether the stream itself is normed, in front or behind, and not only what is read of it or added to it."""
+        return self.norm_at == "post" or self.keeps_normed
 
     @property
     def norm_behind(self) -> Norm | None:
@@ -153,6 +184,8 @@ class OutputGate(Strict, frozen=True, kw_only=True):
     over: Literal["head", "full"] = field(name="gate")  # one number a head, or one a channel
     function: Literal["sigmoid", "softplus"] = field(default="sigmoid", name="gate_function")  # of the gate's logits
     bias: bool | Literal["full"] = field(default=False, name="gate_bias")
+    factors: Factors | None = field(default=None, name="gate_factors")  # of the gate's logits
+    first: bool = field(default=False, name="gate_first")  # outputs are gated before they are normed
 
 
 class KV(Strict, frozen=True, kw_only=True):

@@ -184,6 +184,7 @@ class Builder:
             vocabulary=keys.vocabulary,
             dense=self.dense(keys.dense, width),
             rows=keys.rows,
+            factors=keys.factors,
             borrowed=keys.borrowed,
             markov=keys.markov,
             fixed_bias=keys.fixed_bias,

@@ -23,12 +23,13 @@ from gptcalc.errors import InputError
 
 def check_parallel(s: Sublayer) -> None:
     """What a sublayer must not have that shares its residual with others."""
-    if s.norm_at in ("post", "stream"):
+    if s.norms_stream:
         raise InputError(f"{s.section}: norm_at {s.norm_at!r} needs a residual of its own, not a parallel one")
     for key, given in (
         ("residual_gate", s.residual.gate),
         ("laurel", s.residual.low_rank),
         ("residual_factors", s.residual.factors),
+        ("residual_rate", s.residual.rate),
     ):
         if given is not None:
             raise InputError(f"{s.section}: {key} needs a residual of its own, not a parallel one")

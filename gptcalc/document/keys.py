@@ -18,6 +18,7 @@ from gptcalc.architecture import (
     EmbeddingConvolution,
     Encoded,
     Experts,
+    Factors,
     GatedRecurrence,
     LatentAttention,
     LinearAttention,
@@ -109,7 +110,7 @@ ALL_BIASES = ("qkv", "out", "mlp", "experts", "router")
 class NormKeys(Strict, frozen=True, kw_only=True):
     """The one key that other keys' defaults depend on: the model's norm, or its kind alone."""
 
-    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    norm: Norm | Literal["rmsnorm", "layernorm", "l2norm"] = "rmsnorm"
 
 
 class EmbeddingKeys(Strict, frozen=True, kw_only=True):
@@ -153,6 +154,7 @@ class HeadKeys(Strict, frozen=True, kw_only=True):
     dense: DenseKeys | None = None
     pooler: PoolerKeys | None = None
     rows: Size | None = None  # of its own vocabulary, where that isn't the one that is read
+    factors: Factors | None = None  # of the logits, one a row of the vocabulary
     borrowed: bool = False  # the output matrix is the target's
     markov: Markov | None = None
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
@@ -195,7 +197,7 @@ class Document(Strict, frozen=True, kw_only=True):
     tying: bool = False  # the output matrix is the token table: tie_word_embeddings
     position: Literal["rope", "learned", "alibi", "sinusoidal", "none"] = "rope"  # how tokens know where they stand
     rope: Rope | None = None  # how positions turn
-    norm: Norm | Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    norm: Norm | Literal["rmsnorm", "layernorm", "l2norm"] = "rmsnorm"
     # where norms stand: in front of a sublayer, behind the sum, behind its output, both, or in the stream
     norm_at: NormAt = "pre"
     final_norm: bool | Norm = True  # behind the last layer

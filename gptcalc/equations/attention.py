@@ -259,10 +259,12 @@ def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) 
         _difference(lines, a, a.differential, pairs)
         return
     lines.sum(f"o[{out}] = Σ_{s} α[{here}]·{values}[{ix(s, kv, 'w')}]", pairs, saved=2)
+    if a.gate is not None and a.gate.first:
+        gated(lines, a.gate, ix("t", slot), q, "w")
     if a.out_norm is not None:
         over = "w" if a.out_norm.over == "head" else ix(q, "w")
         norm_line(lines, a.out_norm, f"o[{out}]", f"o[{out}]", over, "out_norm", name="_o", saved=2)
-    if a.gate is not None:
+    if a.gate is not None and not a.gate.first:
         gated(lines, a.gate, ix("t", slot), q, "w")
 
 

@@ -12,7 +12,7 @@ from gptcalc.architecture import LENGTH_EPS, Attention, OutputGate, QKNorm, Temp
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope
 from gptcalc.equations.language import Index, Lines, ix, number, plus, signed
-from gptcalc.equations.norms import norm_line
+from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
 
@@ -113,6 +113,8 @@ def positioned(
         rotation.turn(lines, whole, "a", position)
     if norm is not None and norm.after_rope:
         qk_normed(lines, norm, name, whole, heads)
+    if name == "q" and a.q_factors is not None:
+        lines.pointwise(f"{whole} = {factor(a.q_factors, 's_q', ix(heads, 'a'))}·{whole}", saved=2, s_q="q_scale")
 
 
 def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | None, heads: str) -> None:
@@ -139,5 +141,7 @@ def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str, s
     value = f"G_O[{ix(here, each)}]"
     bias = plus(f"b_OG[{each if gate.bias == 'full' else heads}]", bool(gate.bias))
     lines.sum(f"{value} = Σ_{i} {source}·W_OG[{ix(i, each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
+    if gate.factors is not None:
+        lines.pointwise(f"{value} = {factor(gate.factors, 's_OG', each)}·{value}", saved=2, s_OG="gate_scale")
     function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{ix(here, heads, channel)}]"
     lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)

@@ -27,7 +27,7 @@ What it means:
 - A value that has no t, such as a state, is what the token before left; before the first it is 0. A line whose right
   side has its own value at other tokens gives it token by token, too.
 - `NAME_SECTION` on a line that reads the cache is what the last earlier sublayer of that section stored as NAME,
-  `NAME_before` what the last earlier sublayer did that has one.
+  `NAME_before` what the last earlier sublayer did that has one, `NAME_last` what the last pass of a loop stored.
 
 How to write a new line: use what stands here; take letters for indices and names for values that are not yet taken
 (a test says where one letter has two meanings in a model); give weights by keyword, indexed in the order
@@ -82,6 +82,7 @@ OVER = {
     "best_two": "sum of the two largest",
     "rms": "root of the mean of squares",
     "rmsnorm": "divided by the root of the mean of squares",
+    "l2norm": "divided by the root of the sum of squares",
     "layernorm": "without its mean, divided by its deviation",
     "softmax": "positive shares that sum to 1; what stands behind a semicolon takes its share, over all of its indices",
     "top": "top_s(k, x): the set of the k indices where x is largest, the first of equals",
@@ -100,6 +101,7 @@ DEFINITIONS = {
     "std": ("m[] = Σ_i x[i]/n", "y[] = √(Σ_i (x[i] − m[])²/n)"),
     "softmax": ("y[i] = exp(x[i])/Σ_j exp(x[j])",),
     "rmsnorm": ("y[i] = x[i]/√(Σ_j x[j]²/n + ε)",),
+    "l2norm": ("y[i] = x[i]/√(Σ_j x[j]² + ε)",),
     "layernorm": ("m[] = Σ_j x[j]/n", "y[i] = (x[i] − m[])/√(Σ_j (x[j] − m[])²/n + ε)"),
     "rotate": (
         (

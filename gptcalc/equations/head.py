@@ -7,7 +7,7 @@ from typing import Any
 from gptcalc.architecture import Dense, Head, Markov, Pooler
 from gptcalc.equations.conditions import Wanted
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.norms import norm_line
+from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.symbols import Symbols
 
 
@@ -48,6 +48,9 @@ def logits(lines: Lines, head: Head, narrow: bool) -> None:
         matrix = Mark("target.head.weight" if head.borrowed else "head.weight", "logits", borrowed=head.borrowed)
         text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
         lines.sum(text, Wanted(), saved=4, W_voc=matrix, b_voc="head.bias")
+    if head.factors is not None:
+        text = f"logits[t,u] = {factor(head.factors, 's_voc', 'u')}·logits[t,u]"
+        lines.pointwise(text, Wanted(), saved=4, s_voc="head.scale")
     if head.scale != 1.0:
         lines.pointwise(f"logits[t,u] = {signed(head.scale)}·logits[t,u]", Wanted())
     if head.softcap is not None:

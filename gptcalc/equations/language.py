@@ -226,8 +226,8 @@ STREAM = frozenset({"x", "X"})
 ASIDE = frozenset({"Z"})
 
 
-#: in which passes of a loop a line runs
-Passes: TypeAlias = Literal["all", "first", "later"]
+#: in which passes of a loop a line runs: all, the first, those behind it, those before the last, the last
+Passes: TypeAlias = Literal["all", "first", "later", "earlier", "last"]
 
 
 class Line(Struct, frozen=True, eq=False, kw_only=True):

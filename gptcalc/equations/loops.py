@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from gptcalc.architecture import Attention, AttentionResiduals, Looped, Messages, Mixer
 from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.norms import norm_line
@@ -21,6 +23,14 @@ def begin(lines: Lines, loop: Looped) -> None:
     """The first layer of a loop: the stream as it begins, which later passes begin with as well; of two speeds both
     states, x_B the slow one and x_A the fast one."""
     if loop.entry == "on":
+        return
+    if loop.entry == "both":
+        assert loop.entry_norm is not None
+        first = Lines(lines.prefix, "norm", lines.scope)
+        norm_line(first, loop.entry_norm, "x_I[t,i]", "x[t,i]", "i", "norm", saved=2)
+        lines.during("first", first)
+        norm_line(lines.under("norm"), loop.entry_norm, "x[t,i]", "x[t,i]", "i", "norm", saved=2)
+        lines.pointwise("x[t,i] = x[t,i] + x_I[t,i]", saved=2)
         return
     if loop.entry in ("fast", "slow"):
         if loop.entry == "fast":
@@ -49,6 +59,22 @@ def end(lines: Lines, loop: Looped) -> None:
         norm_line(lines.under("norm"), loop.norm, "x[t,i]", "x[t,i]", "i", "norm", name="_F", saved=2)
     if loop.entry in ("fast", "slow"):
         lines.pointwise(f"{'x_A' if loop.entry == 'fast' else 'x_B'}[t,i] = x[t,i]")
+
+
+def kept_by_the_last(lines: Lines) -> None:
+    """What a sublayer stores is the last pass's; those before it look back on that, and of the new tokens on their
+    own."""
+    whole, lines.lines = lines.lines, []
+    for line in whole:
+        if line.kind != "store":
+            lines.lines.append(line)
+            continue
+        left, _, right = line.text.partition(" = ")
+        before = left.replace("[", "_last[", 1)
+        earlier = Lines(lines.prefix, lines.component, lines.scope)
+        earlier.pointwise(f"{left} = {{{before} if s < S − T; {right} otherwise}}")
+        lines.during("earlier", earlier)
+        lines.lines.append(replace(line, passes="last"))
 
 
 def hear(

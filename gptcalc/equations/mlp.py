@@ -9,12 +9,13 @@ from msgspec import Struct
 from gptcalc.architecture import (
     ACTIVATIONS,
     ClampAt,
+    Factors,
     Mlp,
     Softcaps,
 )
 from gptcalc.equations.conditions import Condition
 from gptcalc.equations.language import Aside, Index, Lines, Mark, number, plus, signed
-from gptcalc.equations.norms import narrowed, norm_line, widened
+from gptcalc.equations.norms import factor, narrowed, norm_line, widened
 from gptcalc.equations.symbols import Symbols
 
 
@@ -103,6 +104,7 @@ def mlp(lines: Lines, m: Mlp) -> None:
         sparsity=m.sparsity,
         gate_scale=m.gate_scale,
         adapted=m.adapter is not None,
+        factors=m.factors,
     )
     if norm is not None:
         norm_line(lines, norm, "H[t,f]", "H[t,f]", "f", "mid_norm", name="_H", saved=2)
@@ -116,11 +118,12 @@ def feed_forward(
     lines: Lines, f: str, source: str, activation: Activation, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
     sparsity: float = 0.0, names: Names = OWN, gate_scale: float = 1.0, adapted: bool = False,
+    factors: Factors | None = None,
 ) -> None:  # fmt: skip
     """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own.
 
     `kept` is false where H is weighted before it is multiplied: the backward pass makes it again from what is kept.
-    adapted: each layer has a low-rank part of its own.
+    adapted: each layer has a low-rank part of its own. factors: of what is projected to.
     """
     i = source[source.rindex(",") + 1 : -1]
     here = f"t,{expert}{f}"
@@ -132,6 +135,9 @@ def feed_forward(
         lines.sum(text, condition, 2, component, **marks)
         if adapted:
             widened(lines, "M", to, f, f"adapter.{site}", to[0])
+        if factors is not None:
+            stored: dict[str, Any] = {f"s_{to[0]}": f"{keys[site]}_scale"}
+            lines.pointwise(f"{to} = {factor(factors, f's_{to[0]}', f)}·{to}", condition, 2, component, **stored)
 
     if activation.gated:
         project(gate, names.w_gate, names.b_gate, "gate")

@@ -436,6 +436,8 @@ class _Parts:
         enter(lines, mixer, given, *inputs)
         self.source = NEXT if mixer.goal != "stream" else "x[t,i]"
         kinds.write(lines, mixer, self.model.of, self.token)
+        if self.looped is not None and self.looped.caches == "last":
+            loops.kept_by_the_last(lines)
         leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals, begins)
         self.out.extend(lines.lines)
 

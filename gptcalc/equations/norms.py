@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Norm
+from gptcalc.architecture import Factors, Norm
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Aside, Lines, Mark
+from gptcalc.equations.language import Aside, Lines, Mark, signed
+
+
+def factor(factors: Factors, name: str, where: str) -> str:
+    """Learned factors as a line has them: the stored weight `name` times a constant, squared or not."""
+    stored = f"{name}[{where}]"
+    if factors.scale == 1.0:
+        return f"{stored}²" if factors.squared else stored
+    return f"({signed(factors.scale)}·{stored})²" if factors.squared else f"{signed(factors.scale)}·{stored}"
 
 
 def norm_line(

@@ -31,18 +31,24 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
 
     def runs_in_passes(self, line: Line) -> int:
         """How often a line runs in one layer."""
-        return {"all": self.passes, "first": 1, "later": self.passes - 1}[line.passes]
+        rest = self.passes - 1
+        return {"all": self.passes, "first": 1, "later": rest, "earlier": rest, "last": 1}[line.passes]
+
+    def in_pass(self, number: int) -> tuple[Line, ...]:
+        """The lines that run in a pass of a loop, counted from 0."""
+        out = {"later" if number == 0 else "first", "earlier" if number == self.passes - 1 else "last"}
+        return tuple(line for line in self.lines if line.passes not in out)
 
     def by_pass(self) -> list[tuple[Self, int]]:
-        """The stage as it runs in the first pass of a loop and in later ones, each with how many such passes there are;
-        where there is no loop, itself."""
-        if self.passes == 1:
-            return [(self, 1)]
-        found = []
-        for other, times in (("later", 1), ("first", self.passes - 1)):
-            own = tuple(line for line in self.lines if line.passes != other)
-            found.append((replace(self, lines=own), times))
-        return found
+        """The stage as it runs in the passes of a loop, each form with how many passes have it; where there is no loop,
+        itself."""
+        found: dict[tuple[Line, ...], int] = {}
+        between = ((1, self.passes - 2), (self.passes - 1, 1)) if self.passes > 1 else ()
+        for number, times in ((0, 1), *between):
+            if times:
+                own = self.in_pass(number)
+                found[own] = found.get(own, 0) + times
+        return [(self if own == self.lines else replace(self, lines=own), times) for own, times in found.items()]
 
     def workload(self, work: Workload) -> Workload:
         """What the stage works on in a pass."""

@@ -35,7 +35,7 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]",
             end = name if sublayer.own_inputs else ""
             key = f"{name[1:].lower()}_input_norm" if end else "norm"
             norm_line(lines.under("norm"), sublayer.norm, f"n{name}[t,i]", own, "i", key, name=end, saved=2)
-    elif sublayer.norm is not None and sublayer.norm_at in ("pre", "sandwich", "stream"):
+    elif sublayer.norm is not None and sublayer.norms_input:
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", source, "i", "norm", saved=2)
         if sublayer.norm_gate is not None:
             _gate(lines.under("norm"))
@@ -75,7 +75,7 @@ def leave(
         convolve(lines, "y", "i", "conv", kernel, OF_OUTPUT, terms=terms)
     if dropout:
         drop(lines, "y[t,i]")
-    if norm is not None and at in ("output", "sandwich"):
+    if norm is not None and at != "post":
         norm_line(lines.under("norm"), norm, "y[t,i]", "y[t,i]", "i", "post_norm", name="′", saved=2)
     if sublayer.goal != "stream":
         lines.pointwise(f"{NEXT} = x[t,i] + y[t,i]" if sublayer.goal == "next_sum" else f"{NEXT} = y[t,i]", saved=2)
@@ -86,7 +86,13 @@ def leave(
         _mix(lines.under("other"), residual.gate, scale)
         return
     if residual.factors is not None:
-        _multiplied(lines.under("other"), residual.factors, at, sublayer.stream_scale, scale)
+        _multiplied(lines.under("other"), residual.factors, _stream(sublayer), scale)
+        return
+    if residual.rate is not None:
+        stream = _stream(sublayer)
+        share = f"abs({signed(residual.rate.scale)}·λ_x[i])"
+        moved = f"x[t,i] = {stream} + {share}·({scale}y[t,i] − {stream})"
+        lines.under("other").pointwise(moved, saved=2, λ_x="residual_rate")
         return
     y = f"{scale}y[t,i]"
     if begins is not None:
@@ -96,15 +102,21 @@ def leave(
     if target == "x" and averaged and residual.low_rank is None:
         lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
-    if at == "stream":
-        stream = "" if sublayer.stream_scale == 1.0 else f"{signed(sublayer.stream_scale)}·"
-        text = f"x[t,i] = {stream}n[t,i] + {y}"
+    if sublayer.keeps_normed:
+        text = f"x[t,i] = {_stream(sublayer)} + {y}"
     if residual.low_rank is not None:
         _low_rank(lines.under("other"), residual.low_rank)
         text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
     lines.pointwise(text, saved=2 if target == "x" else 0)
     if norm is not None and at == "post":
         norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
+
+
+def _stream(sublayer: Sublayer) -> str:
+    """What a sublayer's output joins: the stream, or what was normed of it."""
+    if not sublayer.keeps_normed:
+        return "x[t,i]"
+    return "n[t,i]" if sublayer.stream_scale == 1.0 else f"{signed(sublayer.stream_scale)}·n[t,i]"
 
 
 #: N_x counts the summands of the stream where all of them weigh the same
@@ -129,9 +141,8 @@ def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
     lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
 
 
-def _multiplied(lines: Lines, f: ResidualFactors, at: str, stream_scale: float, scale: str) -> None:
+def _multiplied(lines: Lines, f: ResidualFactors, stream: str, scale: str) -> None:
     """The stream and the output, moved and multiplied channel by channel."""
-    stream = "x[t,i]" if at != "stream" else f"{signed(stream_scale)}·n[t,i]"
     x, y = (f"({stream} + b_x[i])", f"({scale}y[t,i] + b_y[i])") if f.bias else (stream, f"{scale}y[t,i]")
     x = f"f_x[i]·{x}" if f.stream else x
     y = {"none": y, "channel": f"f_y[i]·{y}", "tanh": f"tanh(f_y[])·{y}"}[f.output]

@@ -24,7 +24,7 @@ from gptcalc.reference.convolution import convolved, convolved_by_token
 from gptcalc.reference.convolved import delayed_values, mixed_heads
 from gptcalc.reference.differential import difference, dynamically_masked
 from gptcalc.reference.experts import route_softmax_of_top, top
-from gptcalc.reference.norms import normed, softmax
+from gptcalc.reference.norms import factors, normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
 from gptcalc.reference.rope import rotate, turned_channels
 from gptcalc.reference.step import Step
@@ -62,9 +62,11 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
         o = attend_one(a, a.strided, q, k, v, step)
     else:
         o = attend(a, q, k, v, w, step, allowed, token_sinks(a, x, w, step))  # (B, T, n_heads, c)
+    if a.gate is not None and a.gate.first:
+        o = gated(a.gate, o, x, w, step)
     if a.out_norm is not None:
         o = _out_normed(a.out_norm, o, w.at("out_norm"))
-    if a.gate is not None:
+    if a.gate is not None and not a.gate.first:
         o = gated(a.gate, o, x, w, step)
     flat = o.reshape(*x.shape[:2], a.n_heads * a.d_v)  # (B, T, n_heads · c)
     return step.linear(flat, w, "out", d, "out" in a.bias)
@@ -210,6 +212,8 @@ def _prepared(a: Attention, q: Array, w: Weights, step: Step) -> Array:
     if a.qk_limit is not None:
         q = shortened(q * w("q_factor", a.n_heads, a.d_head), a.qk_limit)
     q = _normed_and_rotated(a, q, a.qk_norm, w.at("q_norm"), step)
+    if a.q_factors is not None:
+        q = q * factors(a.q_factors, w("q_scale", a.n_heads, a.d_head))
     if a.scores.temperature is not None:
         q = q * step.temperature(a.scores.temperature)
     if a.scores.log_length is not None:
@@ -383,6 +387,8 @@ def gated(gate: OutputGate, o: Array, x: Array, w: Weights, step: Step) -> Array
     if gate.bias:
         of_each = width if gate.bias == "full" else 1
         g = g + w("gate.bias", n_heads * of_each).reshape(n_heads, of_each)
+    if gate.factors is not None:
+        g = g * factors(gate.factors, w("gate_scale", n_heads, width))
     return o * (sigmoid(g) if gate.function == "sigmoid" else softplus(g))
 
 

@@ -52,7 +52,7 @@ from gptcalc.reference.residuals import mixture
 from gptcalc.reference.rwkv import channel_mixing, delta_mixing, matrix_mixing, time_mixing
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
-from gptcalc.reference.sublayer import low_rank, mixed, multiplied
+from gptcalc.reference.sublayer import low_rank, mixed, moved, multiplied
 from gptcalc.reference.tally import Array
 
 #: of attention whose queries, keys and values have an input each
@@ -141,15 +141,19 @@ class BlockRun:
         if mixer.residual.gate is not None:
             return mixed(mixer.residual.gate, x, y, w)
         if mixer.residual.factors is not None:
-            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
-            return multiplied(mixer.residual.factors, stream, y, w.at("residual"))
+            return multiplied(mixer.residual.factors, self.joined(mixer, x, read, w), y, w.at("residual"))
+        if mixer.residual.rate is not None:
+            return moved(mixer.residual.rate, self.joined(mixer, x, read, w), y, w)
         if mixer.residual.low_rank is not None:
             n = self.front(mixer, read, w)
             x = (x + y + n + low_rank(mixer.residual.low_rank, n, w.at("laurel"), self.step)) * math.sqrt(0.5)
         else:
-            stream = self.front(mixer, read, w) * mixer.stream_scale if mixer.norm_at == "stream" else x
-            x = self.step.joined(stream, y)
+            x = self.step.joined(self.joined(mixer, x, read, w), y)
         return normed(x, mixer.norm_behind, w.at("post_norm")) if mixer.norm_behind and mixer.norm_at == "post" else x
+
+    def joined(self, mixer: Mixer, x: Array, read: Array, w: Weights) -> Array:
+        """What a sublayer's output joins: the stream x, or what was normed in front."""
+        return self.front(mixer, read, w) * mixer.stream_scale if mixer.keeps_normed else x
 
     def mixture(self, residuals: AttentionResiduals, mixer: Mixer, x: Array) -> Array:
         """What the next sublayer reads of all sums; (B, T, d), or (B, T, 3, d) where attention has three inputs."""
@@ -218,7 +222,7 @@ class BlockRun:
         return self.step.weights.at("shared").at(mixer.section) if mixer.tied else own
 
     def front(self, mixer: Mixer, read: Array, w: Weights) -> Array:
-        if mixer.norm is None or mixer.norm_at not in ("pre", "sandwich", "stream"):
+        if mixer.norm is None or not mixer.norms_input:
             return read
         if isinstance(mixer, Attention) and mixer.with_embedding:
             assert self.step.embedded is not None

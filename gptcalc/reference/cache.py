@@ -12,15 +12,17 @@ from gptcalc.reference.tally import Array
 class Cache:
     """Arrays by key and name, e.g. ("layers.3.attn", "k"), and how many tokens the sequence has."""
 
-    def __init__(self, number_of_pass: int = 0) -> None:
-        """`number_of_pass`: of a loop; each of its passes keeps what is its own."""
+    def __init__(self, number_of_pass: int = 0, *, writes: bool = True) -> None:
+        """`number_of_pass`: of a loop; each of its passes keeps what is its own. Without `writes` what comes is seen
+        behind what is held, and not kept."""
+        self.writes = writes
         self.start = "" if number_of_pass == 0 else f"pass {number_of_pass} "
         self.arrays: dict[tuple[str, str], Array] = {}
         self.length = 0
 
-    def of_pass(self, number: int) -> Cache:
+    def of_pass(self, number: int, *, writes: bool = True) -> Cache:
         """The same for a pass of a loop."""
-        own = Cache(number)
+        own = Cache(number, writes=writes)
         own.arrays, own.length = self.arrays, self.length
         return own
 
@@ -29,7 +31,8 @@ class Cache:
         key = self.start + key
         old = self.arrays.get((key, name))
         joined: Array = new if old is None else np.concatenate([old, new], axis=-2)
-        self.arrays[key, name] = joined
+        if self.writes:
+            self.arrays[key, name] = joined
         return joined
 
     def held(self, key: str, name: str) -> Array:
@@ -56,7 +59,7 @@ class Cache:
 
     def keep(self, key: str, n: int) -> None:
         """Drops all but the newest n positions of what a sublayer holds."""
-        for (owner, name), array in self.arrays.items():
+        for (owner, name), array in self.arrays.items() if self.writes else ():
             if owner == self.start + key and array.shape[-2] > n:
                 self.arrays[owner, name] = array[..., array.shape[-2] - n :, :]
 

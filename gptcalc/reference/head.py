@@ -9,7 +9,7 @@ import numpy as np
 
 from gptcalc.architecture import Dense, Head, Markov, Pooler
 from gptcalc.reference.activations import activate, softcapped
-from gptcalc.reference.norms import normed
+from gptcalc.reference.norms import factors, normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -36,6 +36,8 @@ def logits(head: Head, x: Array, v: int, width: int, table: Weights, w: Weights,
         y += w("bias", rows)
     if head.fixed_bias and (offset := w.fixed("fixed_bias")) is not None:
         y += offset.reshape(rows).astype(y.dtype)
+    if head.factors is not None:
+        y = y * factors(head.factors, w("scale", rows))
     if head.scale != 1.0:
         y *= head.scale
     return softcapped(y, head.softcap)

@@ -22,6 +22,13 @@ def begin(loop: Looped, x: Array, w: Weights, step: Step) -> Array:
     """The stream (B, T, d) with which a pass begins."""
     if loop.entry == "on":
         return x
+    if loop.entry == "both":
+        assert loop.entry_norm is not None
+        x = normed(x, loop.entry_norm, w.at("norm"))
+        if step.number_of_pass == 0:
+            step.loop_entry = x, []
+        again: Array = x + step.loop_entry[0]
+        return again
     if loop.entry in ("fast", "slow"):
         if loop.entry == "fast" and step.number_of_pass == 0:
             step.states = {"slow": x, "fast": w("start", x.shape[-1])}

@@ -6,7 +6,7 @@ import numpy as np
 
 from gptcalc.architecture import ACTIVATIONS, ClampAt, Mlp, Softcaps
 from gptcalc.reference.activations import activate, sigmoid, softcapped, sparsified, xielu
-from gptcalc.reference.norms import normed
+from gptcalc.reference.norms import factors, normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -23,9 +23,13 @@ def mlp(m: Mlp, x: Array, w: Weights, step: Step, weight: Array | None = None) -
             gate = gate + step.linear(narrow, own, "gate", m.d_ff)
         if m.gate_scale != 1.0:
             gate = gate * m.gate_scale
+        if m.factors is not None:
+            gate = gate * factors(m.factors, w("gate_scale", m.d_ff))
     up = step.linear(x, w, "up", m.d_ff, "up" in m.bias)  # (B, T, d_ff)
     if narrow is not None:
         up = up + step.linear(narrow, own, "up", m.d_ff)
+    if m.factors is not None:
+        up = up * factors(m.factors, w("up_scale", m.d_ff))
     if m.sparsity and gate is not None:
         gate = sparsified(gate, m.sparsity)
     inner = combined(m.activation, gate, up, m.clamp, w, m.clamp_at, m.softcaps)

@@ -169,7 +169,7 @@ class Model:
         for number, layer, step.number_of_pass in visits(self.architecture):
             w = self.weights.at(f"layers.{number}")
             step.layer, step.n_layers = number, self.architecture.n_layers
-            step.cache = self.cache.of_pass(step.number_of_pass) if step.number_of_pass else self.cache
+            step.cache = self._kept(layer, step.number_of_pass)
             x = self._layer(layer, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
         if a.block is not None:
@@ -190,6 +190,13 @@ class Model:
             return found
         chain = chained(a.head.markov, result, final, step.tokens[:, :1], self.weights.at("head"), step)
         return replace(found, logits=chain[0], drafted=chain[1], confidence=chain[2])
+
+    def _kept(self, block: Block, number_of_pass: int) -> Cache:
+        """What a layer keeps in a pass of a loop."""
+        loop = block.looped
+        if loop is not None and loop.caches == "last":
+            return self.cache.of_pass(0, writes=number_of_pass == loop.passes - 1)
+        return self.cache.of_pass(number_of_pass) if number_of_pass else self.cache
 
     def _layer(self, block: Block, x: Array, row: Array | None, w: Weights, step: Step) -> Array:
         """The stream, or all streams, after a layer; `row` is its slice of the per-layer table."""

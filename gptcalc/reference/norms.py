@@ -6,7 +6,7 @@ from typing import assert_never
 
 import numpy as np
 
-from gptcalc.architecture import Norm
+from gptcalc.architecture import Factors, Norm
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
 
@@ -23,16 +23,24 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
     match spec.kind:
         case "layernorm":
             x = x - x.mean(axis=-1, keepdims=True)
-        case "rmsnorm":
+        case "rmsnorm" | "l2norm":
             pass
         case _:
             assert_never(spec.kind)
-    y: Array = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + spec.eps)
+    square = np.square(x)
+    size = square.sum(axis=-1, keepdims=True) if spec.kind == "l2norm" else square.mean(axis=-1, keepdims=True)
+    y: Array = x / np.sqrt(size + spec.eps)
     if factor is not None and spec.weight_at == "output":
         y *= factor
     if spec.bias:
         y += w("bias", *shape)
     return y
+
+
+def factors(spec: Factors, stored: Array) -> Array:
+    """Learned factors, of what is stored of them."""
+    found: Array = stored * spec.scale
+    return np.square(found) if spec.squared else found
 
 
 def softmax(x: Array, extra: Array | None = None) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate
+from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate, ResidualRate
 from gptcalc.reference.activations import sigmoid
 from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
@@ -22,6 +22,13 @@ def multiplied(f: ResidualFactors, x: Array, y: Array, w: Weights) -> Array:
     if f.output != "none":
         y = y * (w("output", d) if f.output == "channel" else np.tanh(w("output", 1)))
     return x + y
+
+
+def moved(rate: ResidualRate, x: Array, y: Array, w: Weights) -> Array:
+    """The stream x, gone a learned part of the way to a sublayer's output y, channel by channel."""
+    share = np.abs(w("residual_rate", x.shape[-1]) * rate.scale)
+    there: Array = x + share * (y - x)
+    return there
 
 
 def mixed(gate: ResidualGate, x: Array, y: Array, w: Weights) -> Array:

@@ -208,7 +208,13 @@ def _read(line: Line, stored: set[tuple[str, str]], work: Workload) -> int:
 
 
 #: in which passes of a loop a line runs
-PASSES = {"all": "", "first": "first pass", "later": "later passes"}
+PASSES = {
+    "all": "",
+    "first": "first pass",
+    "later": "later passes",
+    "earlier": "passes before the last",
+    "last": "last pass",
+}
 
 
 def _letters(lines: Iterable[Line]) -> dict[str, str]:

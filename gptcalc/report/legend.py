@@ -379,6 +379,8 @@ def value_in_words(name: str, line: Line) -> str:
     """A value's name; K_local and the like are what an earlier sublayer made."""
     kind = line.part.rstrip("0123456789")
     stem, _, section = name.rpartition("_")
+    if section == "last":
+        return f"{VALUES[stem]}, of the last pass"
     if section == "before":
         return f"{VALUES[stem]}, of the last sublayer before"
     if name not in VALUES and stem == line.statement.left.name:

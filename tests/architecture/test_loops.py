@@ -31,6 +31,11 @@ def test_layers_run_in_the_order_of_their_passes(keys: dict[str, Any], order: li
     ("keys", "problem"),
     [
         ({"loop": {**LOOP, "first": 3}}, "its layers end at 5, the model has 4"),
+        ({"loop": {**LOOP, "passes": 1}}, "loop.passes: layers that run once are no loop"),
+        ({"loop": {**LOOP, "entry": "both"}}, "loop.norm: what a pass begins with is normed with entry: both"),
+        ({"loop": {**LOOP, "norm": {}}}, "loop.norm: what a pass begins with is normed with entry: both"),
+        ({"loop": {**LOOP, "caches": "last"}, "layers": "n*conv+mlp", "conv": {"kernel": 3}}, "conv keeps more"),
+        ({"loop": {**LOOP, "caches": "last"}, "attn": {"kv_conv": 3}}, "not defined together with kv_conv"),
         ({"loop": LOOP, "mtp": 1}, "loop: not defined together with mtp"),
         ({"loop": LOOP, "speeds": SPEEDS}, "not defined together with a loop"),
         ({"loop": LOOP, "attention_residuals": {"every": 2}}, "attention_residuals, unless it begins anew"),

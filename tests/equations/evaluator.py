@@ -164,9 +164,9 @@ class Run:
         for number, block, number_of_pass in visits(self.architecture):
             layer = next(layer for layer in self.equations.layers if layer.block == block)
             self.named["layer"] = number
-            other = "first" if number_of_pass else "later"
-            self.passing = f"pass {number_of_pass} " if number_of_pass else ""
-            self.stage([line for line in layer.lines if line.passes != other], f"layers.{number}.", block)
+            apart = block.looped is None or block.looped.caches == "each"
+            self.passing = f"pass {number_of_pass} " if number_of_pass and apart else ""
+            self.stage(layer.in_pass(number_of_pass), f"layers.{number}.", block)
             self.layer_ends.append(self.values["X" if self._several else "x"].copy())
         self.passing = ""
         self.stage(self.equations.output.lines)
@@ -442,8 +442,20 @@ class Run:
             self.values[node.name] = self.weights[self.key(node.name)].reshape(shape)
         elif node.name in self.line.constants:
             return np.array(self.line.constants[node.name])
+        elif node.name.endswith("_last"):
+            return self.of_the_last_pass(node)
         found = self.values[node.name] if node.name in self.values else self.left.get(node.name)
         assert isinstance(found, np.ndarray), f"{self.line.text}: {node.name} is not defined"
+        return found
+
+    def of_the_last_pass(self, node: Reference) -> Array:
+        """What the last pass of a loop has stored of earlier tokens."""
+        name = node.name.removesuffix("_last")
+        letters = next(ref.indices for ref in self.line.statement.references if ref.name == node.name)
+        found = np.full([self.size(letter) for letter in letters], np.nan)
+        if self.before is not None:
+            old = self.before.kept[self.prefix, self.line.part][name].array
+            found[tuple(slice(0, size) for size in old.shape)] = old
         return found
 
     def operation(self, node: Operation) -> Value:
@@ -612,6 +624,8 @@ class Run:
                 return reduced(np.where(there, array, -np.inf).max(axes))
             case "best_two":
                 return reduced(np.sort(np.where(there, array, -np.inf), axis=-1)[..., -2:].sum(-1))
+            case "l2norm":
+                return Value((*rest, *inner), array / np.sqrt((full**2).sum(axes, keepdims=True) + eps))
             case "rmsnorm":
                 normed = array / np.sqrt((full**2).sum(axes, keepdims=True) / count + eps)
                 return Value((*rest, *inner), normed)

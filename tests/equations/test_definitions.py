@@ -22,6 +22,7 @@ CALLED = {
     "std": "y[] = std_i(x[i])",
     "softmax": "y[i] = softmax_i(x[i])",
     "rmsnorm": "y[i] = rmsnorm_i(x[i])",
+    "l2norm": "y[i] = l2norm_i(x[i])",
     "layernorm": "y[i] = layernorm_i(x[i])",
     "rotate": "y[a] = rotate_{a,ϕ}(x[a], θ[ϕ])",
     "rotate_adjacent": "y[a] = rotate_adjacent_{a,ϕ}(x[a], θ[ϕ])",

@@ -55,6 +55,7 @@ def test_symbols_are_defined_before_they_are_used() -> None:
             sections = {} if block is None else parts(block)
             states = {line.statement.left.name for line in stage.lines if line.stored == "state"}
             defined |= states  # a state begins as 0
+            defined |= {f"{line.statement.left.name}_last" for line in stage.lines if line.passes == "last"}
             for line in stage.lines:
                 for node in nodes(line):
                     check(line, node, defined, model)

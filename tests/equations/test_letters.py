@@ -43,6 +43,9 @@ ATTENTION: dict[str, dict[str, Any]] = {
     "gate": {"gate": "full"},
     "qk_norm": {"qk_norm": "head"},
     "out_norm": {"out_norm": {}},
+    "q_factors": {"q_factors": {"scale": 1.2}},
+    "gate_factors": {"gate": "full", "gate_factors": {"squared": True}},
+    "rate": {"residual_rate": {}},
 }
 
 #: what any kind of sublayer may have

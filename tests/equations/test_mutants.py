@@ -352,7 +352,13 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         "for stage in model.stages)\n    total",
         "deepseek-v3 total",
     ),
-    ("no norm behind", "equations.sublayer", 'at in ("output", "sandwich")', 'at in ("output",)', "gemma-2-9b total"),
+    (
+        "no norm behind",
+        "equations.sublayer",
+        'if norm is not None and at != "post"',
+        'if norm is not None and at == "output"',
+        "gemma-2-9b total",
+    ),
     (
         "a norm of its own for each parallel unit",
         "equations.model",
@@ -475,15 +481,15 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "messages in the first pass",
         "equations.stages",
-        '"later": self.passes - 1}',
-        '"later": self.passes}',
+        '"later": rest,',
+        '"later": self.passes,',
         "inkling-2-mini decode at 1025",
     ),
     (
         "one cache for all passes",
         "analysis.memory.cache",
-        "times = stage.passes * (",
-        "times = (",
+        "times = layers * stage.runs_in_passes(line)",
+        "times = layers",
         "inkling-2-mini cache at 1024",
     ),
     (

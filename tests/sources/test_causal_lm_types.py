@@ -75,6 +75,8 @@ WITHOUT_PRESETS = (
     "diffllama",
     "doge",
     "doge_masked",
+    "dory",
+    "dory_last_loop",
     "dots3_note",
     "flint",
     "hrm_text",

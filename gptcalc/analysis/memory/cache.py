@@ -136,10 +136,10 @@ def pools(
 
     modules: those for multi-token prediction as well.
     """
-    found: dict[tuple[str, Kind, int | None, int, int], Pool] = {}
+    found: dict[tuple[str, Kind, int | None, int, int, int], Pool] = {}
     for stage in model.stages if modules else model.main:
-        times = stage.passes * (stage.times if counts is None else counts.get(stage.name, 0))
-        if not times:
+        layers = stage.times if counts is None else counts.get(stage.name, 0)
+        if not layers:
             continue
         chosen = any(line.stored == "index keys" for line in stage.lines)
         rotary = turned(stage)
@@ -147,11 +147,12 @@ def pools(
             if line.stored is None:
                 continue
             kind, limit = kind_of(line)
+            times = layers * stage.runs_in_passes(line)
             elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
             size = kept.row_bytes(line, elements, chosen, rotary)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
             taps = next((index.size for index in line.stored_indices() if index.role == "taps"), 0)
-            key = (stage.name, kind, limit, every, taps)
+            key = (stage.name, kind, limit, every, taps, times)
             old = found.get(key)
             if old is not None:
                 elements, size = old.elements + elements, old.bytes + size

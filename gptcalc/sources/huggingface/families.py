@@ -34,6 +34,7 @@ FAMILIES = {
     "distilbert": "distilbert",
     "doge": "doge",
     "drafts": "LlamaForCausalLMEagle3 DFlashDraftModel DSparkDraftModel",
+    "dory": "dory",
     "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe paddleocr_vl_text",
     "eurobert": "eurobert",

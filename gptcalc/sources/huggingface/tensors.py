@@ -1,11 +1,11 @@
 """How a foreign checkpoint holds a weight: under which name, in which layout, alone or together with others.
 
 A map (`Names`) goes from the stem of a weight's key (`attn.q` for attn.q and attn.q.bias, `attn.norm` for
-attn.norm.weight) to a module's name, with {l} for the layer, {before} for the last one, {run} for its number in its
-loop, {e} for the expert; of weights that layers share {l} is the first of them, {group} the section's number among
-those of its kind. What each such layer has for itself may stand in the {first} of them as its {use}, both counted
-from 0. A plain name means: a matrix of its own, stored [out, in] as torch does. `Held` says what is different. Several
-alternatives are tried in order.
+attn.norm.weight) to a module's name, with {l} for the layer, {before} for the last one, {even} and {odd} for both
+halves of a layer where each counts as one, {run} for its number in its loop, {e} for the expert; of weights that layers
+share {l} is the first of them, {group} the section's number among those of its kind. What each such layer has for
+itself may stand in the {first} of them as its {use}, both counted from 0. A plain name means: a matrix of its own,
+stored [out, in] as torch does. `Held` says what is different. Several alternatives are tried in order.
 """
 
 from __future__ import annotations
@@ -199,6 +199,7 @@ class TensorNames:
         name = held.module + (held.bias if bias else held.weight)
         if layer is not None:
             name = name.replace("{l}", str(layer)).replace("{before}", str(layer - 1))
+            name = name.replace("{even}", str(2 * layer)).replace("{odd}", str(2 * layer + 1))
         if "{first}" in name and layer is not None:
             first, use = self.uses[layer, stem.partition(".")[0]]
             name = name.replace("{first}", str(first)).replace("{use}", str(use))

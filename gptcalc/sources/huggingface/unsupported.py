@@ -19,7 +19,6 @@ UNSUPPORTED: dict[str, str] = {
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "cpmant": "prompts in front of every text and positions by segment are not supported yet",
     "diffusion_gemma": "a decoder of whole blocks that reads its own encoder's keys and values is not supported yet",
-    "dory": "a loop over layers on the unit sphere is not supported yet",
     "ernie4_5_vl_moe": "two mixtures of experts side by side, one for text and one for images, are not supported yet",
     "evolla": _OWN_ATTENTION,
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
