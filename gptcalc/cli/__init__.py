@@ -17,11 +17,13 @@ from gptcalc.errors import InputError, did_you_mean, printable
 
 NAME = "gptcalc"
 
-#: the order of --help; a command that is not named here comes behind
-ORDER = (
-    "params", "kv", "flops", "memory", "fit", "serve", "time", "train", "compare", "diff", "sweep",
-    "presets", "devices", "keys", "columns", "dtypes", "types", "show", "explain", "trace", "validate", "check",
-)  # fmt: skip
+#: the commands as --help groups them; one that is not named here comes behind
+GROUPS = {
+    "What a model costs": ("params", "kv", "flops", "memory", "fit", "serve", "time", "train"),
+    "Several models": ("compare", "diff", "sweep"),
+    "What is known": ("presets", "devices", "keys", "columns", "dtypes", "types"),
+    "Inside a model": ("show", "explain", "trace", "validate", "check"),
+}
 
 #: characters of an error that are shown
 MOST = 2000
@@ -74,7 +76,7 @@ def _answered(arguments: list[str]) -> tuple[Answer, Output] | int | None:
             return commands[first](values)
     from gptcalc.cli.application import answered
 
-    return answered(NAME, commands, [] if completing else arguments, COMPLETION)
+    return answered(NAME, commands, [] if completing else arguments, COMPLETION, groups())
 
 
 def _report(error: InputError, arguments: Sequence[str]) -> None:
@@ -101,7 +103,16 @@ def names() -> list[str]:
     """Every command's name, as --help lists them."""
     folder = os.path.join(os.path.dirname(__file__), "commands")
     found = {file.removesuffix(".py") for file in os.listdir(folder) if file.endswith(".py")} - {"__init__"}
-    return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    listed = [name for names in GROUPS.values() for name in names]
+    return [name for name in listed if name in found] + sorted(found - {*listed})
+
+
+def groups() -> dict[str, list[str]]:
+    """Every command, as --help groups them."""
+    rest = names()
+    found = {title: [name for name in rest if name in listed] for title, listed in GROUPS.items()}
+    others = [name for name in rest if not any(name in listed for listed in GROUPS.values())]
+    return {**found, "More": others} if others else found
 
 
 def _known(name: str) -> str:

@@ -281,7 +281,7 @@ def wants_colour(to_terminal: bool) -> bool:
 def write(text: str, is_json: bool = False) -> None:
     """Text to stdout; what its encoding can't say becomes an escape in JSON and a question mark elsewhere."""
     if sys.stdout is None:
-        raise InputError("standard output: it is closed", "-o FILE writes a file, --quiet nothing", "file")
+        raise closed()
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -289,6 +289,11 @@ def write(text: str, is_json: bool = False) -> None:
         text = _escaped(text) if is_json else text.encode(encoding, "replace").decode(encoding)
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def closed() -> InputError:
+    """Where an answer has nowhere to go."""
+    return InputError("standard output: it is closed", "-o FILE writes a file, --quiet nothing", "file")
 
 
 def _escaped(text: str) -> str:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from gptcalc.cli.answer import Answer, Command, Output
+from gptcalc.cli.answer import Answer, Command, Output, closed, terminal_width, wants_colour
 from gptcalc.cli.completion import Complete, completing, script
+from gptcalc.cli.help import overview, page, text
 from gptcalc.cli.parameters import Parameter, parser
 from gptcalc.errors import InputError, printable
 from gptcalc.options import choices, plain
 
 DESCRIPTION = "What a transformer costs before anyone runs it: parameters, KV cache, FLOPs, memory."
+#: the program's own
+OPTIONS = (
+    ("--version", "The version."),
+    ("--show-completion", "A script that completes commands, options and values: bash, zsh, fish or powershell."),
+    ("--install-completion", "The same, put where the current shell finds it."),
+    ("-h, --help", "This page."),
+)
 
 SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
-    # help is as wide as the terminal
-    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 1000},
+    "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 
 #: Typer carries its own copy of Click, whose exceptions are reached through the one that it exports
@@ -28,7 +37,11 @@ UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 
 def answered(
-    name: str, commands: Mapping[str, Command], arguments: Sequence[str], variable: str = ""
+    name: str,
+    commands: Mapping[str, Command],
+    arguments: Sequence[str],
+    variable: str = "",
+    groups: Mapping[str, Sequence[str]] = {},
 ) -> tuple[Answer, Output] | int | None:
     """Run a command line by Typer: what a command answers, or an exit status. InputError where the line is wrong."""
     first = arguments[0] if arguments else "--help"
@@ -37,28 +50,55 @@ def answered(
         return 0
     try:
         if first in commands:
-            alone = _alone(commands[first])
+            alone = _alone(name, first, commands[first])
             found = alone(args=list(arguments[1:]), prog_name=f"{name} {first}", standalone_mode=False)
         else:
-            whole = _whole(name, commands)
+            whole = _whole(name, commands, groups)
             found = whole(args=list(arguments) or ["--help"], prog_name=name, standalone_mode=False)
     except typer.Abort:
         return 130
     except SystemExit as stop:
+        if isinstance(stop.__context__, OSError):  # a reader that has gone; Typer takes it for a no
+            raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else 2
     except UsageError as error:
         raise _in_our_words(error, name, first if first in commands else None) from None
     return cast("tuple[Answer, Output] | int | None", found)
 
 
-def _alone(command: Command) -> Any:
+class OurHelp(TyperCommand):
+    """A command whose help is a page of ours."""
+
+    shown: Callable[[int, bool], str]
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ARG002
+        return self.shown(*surroundings())
+
+
+class OurOverview(TyperGroup):
+    shown: Callable[[int, bool], str]
+
+    def get_help(self, ctx: Any) -> str:  # noqa: ARG002
+        return self.shown(*surroundings())
+
+
+def surroundings() -> tuple[int, bool]:
+    """How wide help is, and whether it has bold titles."""
+    if sys.stdout is None:
+        raise closed()
+    return terminal_width(), wants_colour(sys.stdout.isatty())
+
+
+def _alone(program: str, name: str, command: Command) -> Any:
     app = typer.Typer(add_completion=False, **SETTINGS)
-    app.command()(_function(command))
-    return typer.main.get_command(app)
+    app.command(cls=OurHelp)(_function(command))
+    made = typer.main.get_command(app)
+    made.shown = lambda width, bold: text(page(program, name, command), width, bold)  # type: ignore[attr-defined]
+    return made
 
 
-def _whole(program: str, commands: Mapping[str, Command]) -> Any:
-    app = typer.Typer(help=DESCRIPTION, **SETTINGS)
+def _whole(program: str, commands: Mapping[str, Command], groups: Mapping[str, Sequence[str]]) -> Any:
+    app = typer.Typer(cls=OurOverview, **SETTINGS)
 
     def show_version(asked: bool) -> None:
         if asked:
@@ -78,7 +118,17 @@ def _whole(program: str, commands: Mapping[str, Command]) -> Any:
     app.callback()(root)
     for name, command in commands.items():
         app.command(name)(_function(command))
-    return typer.main.get_command(app)
+    made = typer.main.get_command(app)
+
+    def shown(width: int, bold: bool) -> str:
+        rows = {
+            title: [(name, page(program, name, commands[name]).summary) for name in names]
+            for title, names in groups.items()
+        }
+        return overview(program, DESCRIPTION, {**rows, "Options": OPTIONS}, width, bold)
+
+    made.shown = shown  # type: ignore[attr-defined]
+    return made
 
 
 def _function(command: Command) -> Callable[..., tuple[Answer, Output]]:

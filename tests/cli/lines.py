@@ -99,7 +99,7 @@ def value(command: str, parameter: Parameter, places: dict[str, Any]) -> st.Sear
         return st.builds("{}={}".format, keys, st.sampled_from([*WORDS["counts"], *ODD])) | model(places)
     elif not known:
         known = WORDS["options"].get(spelling) or WORDS["options"].get(option.metavar) or WORDS["counts"]
-    return st.one_of(*[st.sampled_from(known)] * ODDNESS, st.sampled_from(ODD))
+    return st.one_of(*[st.sampled_from([*map(str, known)])] * ODDNESS, st.sampled_from(ODD))
 
 
 @st.composite

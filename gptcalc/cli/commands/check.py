@@ -35,7 +35,12 @@ def command(
     write: Annotated[str | None, Option("Write all costs to a lock file for --expect.", "FILE")] = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
-    """Exit 1 where a figure differs from what is expected; for CI."""
+    """Exit status 1 where a figure differs from what is expected; for CI.
+
+    gptcalc check gpt2 --expect total=124439808 --expect kv.bytes_per_token=36864
+    gptcalc check gpt2 --write costs.lock  # all costs, to be held to later:
+    gptcalc check gpt2 --expect costs.lock
+    """
     from gptcalc.sources import load
 
     if not expect and write is None:

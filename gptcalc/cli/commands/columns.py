@@ -8,7 +8,10 @@ RESULT = "gptcalc.report.keys:Key"
 
 
 def command() -> Answer:
-    """What --columns and --sort of compare and presets know: names, what they hold, meaning."""
+    """The columns of compare and presets, for --columns, --sort and --where.
+
+    gptcalc columns
+    """
     from gptcalc.report.keys import of_rows
 
     found = list(of_rows())

@@ -32,7 +32,12 @@ def command(
     utilization: Utilization = None,
     plot: Plot = False,
 ) -> Answer:
-    """One row a model; with a budget, whether it fits."""
+    """Models side by side, one row each; with a budget, whether they fit.
+
+    gptcalc compare gpt2 llama-3-8b qwen3-8b --context 1K
+    gptcalc compare llama-3-8b gemma-2-9b --device rtx-4090 --dtype q4_k_m
+    gptcalc compare --all --where 'total<4B' --sort kv_bytes_per_token --columns model,total,kv_bytes_per_token
+    """
     from gptcalc.report import figures
     from gptcalc.report.selection import kept, rows
     from gptcalc.sources import load_all

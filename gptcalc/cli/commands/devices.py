@@ -16,7 +16,11 @@ def command(
         str | None, Option("Part of a name, such as rtx-50, mi3 or apple-m4.", "PATTERN", positional=True)
     ] = None,
 ) -> Answer:
-    """The devices that --device knows: memory, bandwidth, peak rates, each with its source."""
+    """Devices that --device knows: memory, bandwidth, peak rates, each with its source.
+
+    gptcalc devices
+    gptcalc devices h100
+    """
     from msgspec import to_builtins
 
     from gptcalc.sources.devices import models

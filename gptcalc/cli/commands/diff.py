@@ -20,10 +20,14 @@ def command(
     switches: With = [],  # noqa: B006
     conventions: Annotated[bool, Option("The figures that people quote, each with what it counts.")] = False,
 ) -> Answer:
-    """Two models, line by line: fields, parameters, cache, FLOPs, equations.
+    """Two models line by line: fields, parameters, cache, FLOPs, equations.
 
     Both at the same context: without --context the shorter of the two models' own. --set and --with change the
     second model.
+
+    gptcalc diff llama-2-7b llama-3-8b
+    gptcalc diff llama-3-8b llama-3-8b --with mla  # what a change would do
+    gptcalc diff gpt2 gpt2-xl --conventions
     """
     from gptcalc.report.diff import diff
     from gptcalc.report.figures import Facts

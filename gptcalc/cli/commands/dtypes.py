@@ -8,7 +8,10 @@ RESULT = "gptcalc.report.dtypes:Type"
 
 
 def command() -> Answer:
-    """What --dtype and --kv-dtype know: data types and formats, with their bits."""
+    """Data types and formats of weights and caches, with their bits.
+
+    gptcalc dtypes
+    """
     from gptcalc.report.dtypes import known
 
     found = list(known())

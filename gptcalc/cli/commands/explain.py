@@ -27,7 +27,12 @@ def command(
     symbols: Annotated[bool, Option("Letters only, no numbers.")] = False,
     numbers: Annotated[bool, Option("The ranges of every line as numbers, too.")] = False,
 ) -> Answer:
-    """The sums, with indices and ranges: every equation of the forward pass, and what it costs."""
+    """Every equation of the forward pass, with indices and ranges, and what each costs.
+
+    gptcalc explain gpt2
+    gptcalc explain llama-3-8b --part attention --numbers
+    gptcalc explain gpt2 --format latex -o gpt2.tex
+    """
     from gptcalc.equations import equations, workload
     from gptcalc.report.explain import Wanted, explanation
     from gptcalc.sources import load

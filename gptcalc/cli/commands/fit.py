@@ -24,7 +24,12 @@ def command(
     utilization: Utilization = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
-    """Does it fit? Exit status 0 yes, 1 no; the largest batch and context that do."""
+    """Does it fit a device or a budget? The largest batch and context that do. Exit status 0 yes, 1 no.
+
+    gptcalc fit llama-3-8b --device rtx-4090 --dtype q4_k_m --context 8K
+    gptcalc fit llama-3-70b --budget 24GiB --dtype int4 --quiet  # for scripts: the exit status alone
+    gptcalc fit llama-3-8b --training --devices 8 --budget 80GB --zero 3
+    """
     from gptcalc.analysis.memory.sharding import over
 
     room = capacity(budget, device, utilization)

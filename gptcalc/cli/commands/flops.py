@@ -16,7 +16,12 @@ def command(
     settings: Set = [],  # noqa: B006
     why: Why = None,
 ) -> Answer:
-    """FLOPs of a prefill, a decode step or a training step."""
+    """How much is computed: FLOPs of a prompt, of one more token, or of a training step.
+
+    gptcalc flops gpt2
+    gptcalc flops llama-3-8b --phase decode --context 8K  # the token behind 8191 others
+    gptcalc flops gpt2 --phase train --batch 8
+    """
     from gptcalc.analysis.flops import counted
     from gptcalc.sources import load
 

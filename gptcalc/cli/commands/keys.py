@@ -29,7 +29,12 @@ def command(
     ] = None,
     every: Annotated[bool, Option("Every section too.", name="--all")] = False,
 ) -> Answer:
-    """The keys of preset files and of each command's JSON: types, defaults, meaning."""
+    """What may stand in a preset file, and in each command's JSON: types, defaults, meaning.
+
+    gptcalc keys
+    gptcalc keys moe  # of one section
+    gptcalc keys kv  # of a command's JSON
+    """
     found = _found(name, every)
     return Answer(found, show("keys", found), is_list=True)
 

@@ -16,7 +16,12 @@ def command(
     why: Why = None,
     plot: Plot = False,
 ) -> Answer:
-    """KV-cache (and recurrent-state) memory."""
+    """What the cache of keys and values takes, recurrent states with it.
+
+    gptcalc kv llama-3-8b --context 8K --batch 4
+    gptcalc kv deepseek-v3 --context 128K --kv-dtype fp8
+    gptcalc kv llama-3-8b --bytes 20GiB  # how many tokens that holds
+    """
     from gptcalc.analysis.memory.cache import cached
     from gptcalc.sources import load
 

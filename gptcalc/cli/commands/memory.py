@@ -23,7 +23,12 @@ def command(
     settings: Set = [],  # noqa: B006
     plot: Plot = False,
 ) -> Answer:
-    """What a device must hold, in inference or in --training."""
+    """What each device must hold: weights, cache, activations; with --training what a step needs.
+
+    gptcalc memory llama-3-8b --dtype q4_k_m --context 8K
+    gptcalc memory llama-3-70b --engine vllm --device 4xh100-sxm
+    gptcalc memory llama-3-8b --training --zero 3 --dp 8 --recompute full
+    """
     from gptcalc.analysis.memory.sharding import over
 
     room = None if device is None else capacity(None, device, None)

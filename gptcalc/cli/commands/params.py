@@ -33,7 +33,13 @@ def command(
     ] = None,
     why: Why = None,
 ) -> Answer:
-    """Parameters: total, active, by component, by layer group, by tensor."""
+    """How many parameters a model has: in all, active for a token, by part, layer group or tensor.
+
+    gptcalc params llama-3-8b
+    gptcalc params deepseek-v3 --by group
+    gptcalc params ./my-model --get total  # a folder with config.json
+    gptcalc params gpt2 --why total  # which lines add up to it
+    """
     from gptcalc.sources import is_checkpoint, load
 
     try:

@@ -51,7 +51,13 @@ def command(
     ] = None,
     schema: Annotated[bool, Option("A JSON Schema of preset files, for editors.")] = False,
 ) -> Answer:
-    """What is there; with --fits or --device, what fits."""
+    """The models that are known by name, chosen by name, feature, size or year, or by what fits a device.
+
+    gptcalc presets qwen
+    gptcalc presets --feature moe --size ..40B --year 2025
+    gptcalc presets --device rtx-4090 --dtype q4_k_m --context 32K
+    gptcalc presets --check ./my-presets
+    """
     if schema:
         return _schema()
     if check is not None:

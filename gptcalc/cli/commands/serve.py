@@ -26,7 +26,11 @@ def command(
     ] = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
-    """What a server has left for its cache: tokens, blocks, requests at once. Exit status 1: not even one."""
+    """What a server has left for its cache: tokens, blocks, requests at once. Exit status 1: not even one.
+
+    gptcalc serve llama-3-8b --device h100-sxm --engine vllm --context 8K
+    gptcalc serve llama-3.1-70b --device 4xa100-80gb --draft llama-3.2-1b  # speculative decoding
+    """
     from gptcalc.analysis.memory.serve import served
     from gptcalc.analysis.memory.sharding import over
     from gptcalc.sources import load

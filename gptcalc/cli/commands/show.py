@@ -9,7 +9,12 @@ RESULT = "gptcalc.document:Document"
 
 
 def command(model: Model, settings: Set = []) -> Answer:  # noqa: B006
-    """The architecture, as a preset file; so this converts a config.json."""
+    """The architecture as a preset file: from a config.json, a checkpoint, or a preset with changes.
+
+    gptcalc show llama-3-8b
+    gptcalc show ./my-model -o my-model.yaml
+    gptcalc show llama-3-8b --with gqa:4
+    """
     from gptcalc.sources import load
     from gptcalc.sources.preset import dump
 

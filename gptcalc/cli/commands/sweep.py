@@ -64,7 +64,11 @@ def command(
         str | None, Option("One of several parts that together are the whole: 3/100.", "PART", name="--part")
     ] = None,
 ) -> Answer:
-    """Every combination of values, exactly: parameters, cache, FLOPs; millions of points a second."""
+    """Every combination of values, exactly: parameters, cache, FLOPs; millions of points a second.
+
+    gptcalc sweep llama-3-8b --set n_kv_heads=1,2,4,8 --context 8K,128K
+    gptcalc sweep gpt2 --set n_layers=6..48:6 --set d=768,1024 --where 'total < 1e9' --sort -total --top 5
+    """
     from functools import cache
 
     from gptcalc.analysis.sweep.run import Grid, Sweep

@@ -29,7 +29,11 @@ def command(
     ] = Fraction(1),
     settings: Set = [],  # noqa: B006
 ) -> Answer:
-    """How fast it can be: time to the first token, time for each further one, and what bounds them."""
+    """How fast it can be: time to the first token and for each further one, and what bounds them.
+
+    gptcalc time llama-3-8b --device h100-sxm --context 8K
+    gptcalc time llama-3-70b --device 4xh100-sxm --dtype fp8 --batch 32 --mfu 50% --mbu 70%
+    """
     from gptcalc.analysis.memory.sharding import over
     from gptcalc.analysis.timed import timed
     from gptcalc.cli.budget import counted

@@ -53,10 +53,15 @@ def command(
     example: Annotated[bool, Option("Attention by hand: Q = K = I, V = [[2, 1], [1, 3]].")] = False,
     seed: Annotated[int, Option("Of the small copy's random weights.", read=integer("--seed"))] = 0,
 ) -> Answer:
-    """The witness at work: shapes stage by stage; with --tokens real runs and logits.
+    """Runs the model in NumPy: shapes stage by stage; with --text or --tokens real runs, values and logits.
 
     A folder with config.json and model.safetensors runs its true weights; anything else a small copy of the
     architecture with random weights.
+
+    gptcalc trace llama-3-8b --context 8K  # full size, shapes alone
+    gptcalc trace byte-demo --text "To be" --values
+    gptcalc trace byte-demo --text "To be or not" --heatmap
+    gptcalc trace byte-demo --example  # attention by hand
     """
     from gptcalc import tracing
     from gptcalc.sources import load

@@ -52,7 +52,11 @@ def command(
     utilization: Utilization = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
-    """What a training run takes: FLOPs, device hours, days, money, and whether a step fits."""
+    """What a training run takes: FLOPs, device hours, days, money, and whether a step fits.
+
+    gptcalc train llama-3-8b --device 64xh100-sxm --tokens 15T --mfu 40%
+    gptcalc train gpt2 --device 8xa100-40gb --tokens 300B --tokens-per-second 1.1e6 --price 2
+    """
     from gptcalc.analysis.pretraining import pretrained
     from gptcalc.sources import load
     from gptcalc.sources.devices import asked

@@ -14,7 +14,10 @@ RESULT = "gptcalc.report.types:Read"
 def command(
     pattern: Annotated[str | None, Option("Part of a model_type, such as qwen.", "PATTERN", positional=True)] = None,
 ) -> Answer:
-    """The model types of config.json files that are read, and why others are not."""
+    """The model types of config.json files that are read, and why others are not.
+
+    gptcalc types llama
+    """
     from gptcalc.report.types import known
 
     word = (pattern or "").lower()

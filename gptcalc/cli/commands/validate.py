@@ -27,7 +27,11 @@ def command(
     ] = None,
     materialize: Annotated[bool, Option("Run the full-size model for real, where memory allows.")] = False,
 ) -> Answer:
-    """Analysis against witness: parameters tensor by tensor, cache, FLOPs, decode against prefill, causality."""
+    """Holds the counts against a run of the model in NumPy, or against a checkpoint's tensors.
+
+    gptcalc validate gpt2 llama-3-8b
+    gptcalc validate ./my-model
+    """
     from gptcalc.sources import load_all
     from gptcalc.sources.preset import names
 
