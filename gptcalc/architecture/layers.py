@@ -14,6 +14,7 @@ from gptcalc.architecture.loop import Looped
 from gptcalc.architecture.mamba import Mamba, Mamba2
 from gptcalc.architecture.mlp import Mlp
 from gptcalc.architecture.norms import Norm
+from gptcalc.architecture.prefix import Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import rotated
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, TimeMixing
@@ -163,6 +164,12 @@ def sublayers(block: Block) -> Iterator[Mixer]:
                 yield from sublayers(unit)
             else:
                 yield unit
+
+
+def by_prefix(block: Block) -> dict[str, Mixer]:
+    """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
+    prefixes = Prefixes()
+    return {str(prefixes.next(stem(mixer))): mixer for mixer in sublayers(block)}
 
 
 def pairs_turned(blocks: Iterable[Block]) -> set[int]:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Block
-from gptcalc.equations import Equations, Line, Stage, Strides, Workload
+from gptcalc.architecture import Block, by_prefix
+from gptcalc.equations import Equations, Layer, Line, Stage, Strides, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.legend import Symbol, legend
@@ -103,6 +103,7 @@ class Wanted(Struct, frozen=True):
         if stage.name == part:
             return stage.lines
         sublayers = {line.part for line in stage.lines if part in (_kind(line), line.component) and _kind(line)}
+        sublayers |= {place for place, section in _sections(stage).items() if section == part}
         if part in BETWEEN:
             return tuple(line for line in stage.lines if line.component == part)
         return tuple(line for line in stage.lines if line.part in sublayers or line.component == part)
@@ -112,7 +113,15 @@ class Wanted(Struct, frozen=True):
 BETWEEN = ("norm", "router", "shared_experts", "other")
 
 
+def _sections(stage: Stage) -> dict[str, str]:
+    """What a document calls the sublayers of a layer (mla, gdn, local), by where they are."""
+    if not isinstance(stage, Layer):
+        return {}
+    return {place: mixer.section for place, mixer in by_prefix(stage.block).items()}
+
+
 def _words(stage: Stage) -> Iterator[str]:
+    yield from _sections(stage).values()
     for line in stage.lines:
         yield from filter(None, (line.component, _kind(line)))
 

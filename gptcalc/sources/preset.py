@@ -92,10 +92,18 @@ def parse(content: str, origin: str) -> dict[str, Any]:
 
 def named(name: str) -> dict[str, Any]:
     """The document of the preset of this name."""
-    file = path(name) or path(name.lower())
+    file = path(name) or path(name.lower()) or _by_repository(name)
     if file is None:
         raise unknown(name)
     return read(file)
+
+
+def _by_repository(name: str) -> str | None:
+    """The file of the one preset that lists a hub id ending in this name, as people call models: bert-base-uncased."""
+    end = f"/{name.lower()}"
+    files = [file for one in names() if (file := path(one)) and end in text.read(file).lower()]
+    found = [file for file in files if any(alias.lower().endswith(end) for alias in aliases(read(file)))]
+    return found[0] if len(found) == 1 else None
 
 
 def unknown(name: str) -> InputError:
@@ -114,7 +122,8 @@ def _same_model(name: str) -> str | None:
     longer = [other for other in known if other.startswith(f"{name}-")]
     if longer:
         return "did you mean " + " or ".join(longer[:3]) + "?"
-    return did_you_mean(name, [other for other in known if re.findall(NUMBERS, other) == re.findall(NUMBERS, name)])
+    numbers = re.findall(NUMBERS, name)
+    return did_you_mean(name, [one for one in known if one[0] == name[:1] and re.findall(NUMBERS, one) == numbers])
 
 
 #: a model's generation and sizes

@@ -182,7 +182,14 @@ def test_no_column_at_all(columns: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "never"), [("gpt3x", "gpt2"), ("gpt2-124m", "opt"), ("mamba-2.9b", "gemma"), ("Qwen3-236B", "32b")]
+    ("name", "never"),
+    [
+        ("gpt3x", "gpt2"),
+        ("gpt2-124m", "opt"),
+        ("mamba-2.9b", "gemma"),
+        ("Qwen3-236B", "32b"),
+        ("llama-7b-hf", "codellama"),
+    ],
 )
 def test_another_model_is_never_suggested(name: str, never: str) -> None:
     found = run("params", name)

@@ -75,6 +75,7 @@ def test_a_part_alone(gptcalc: Command) -> None:
     found = gptcalc("explain", "deepseek-v3", "--part", "attention", "--json").json
     assert {line["part"] for stage in found["stages"] for line in stage["lines"]} == {"attn"}
     assert [stage["name"] for stage in found["stages"]] == ["mla+mlp", "mla+moe", "mtp"]
+    assert gptcalc("explain", "deepseek-v3", "--part", "mla", "--json").json == found  # as the model's file calls it
     routers = gptcalc("explain", "mixtral-8x7b", "--part", "router", "--json").json
     assert routers["params"] == 32 * 4096 * 8
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import Command
@@ -17,6 +19,26 @@ from tests.conftest import Command
 )  # fmt: skip
 def test_names_of_a_preset(name: str, gptcalc: Command) -> None:
     assert gptcalc("params", name, "--get", "total,model").out == "8190735360\nqwen3-8b\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [("bert-base-uncased", "bert-base"), ("Meta-Llama-3-8B", "llama-3-8b"), ("t5-base", "t5-base")]
+)
+def test_a_repository_without_its_owner(name: str, preset: str, gptcalc: Command) -> None:
+    assert gptcalc("params", name, "--get", "model").out == f"{preset}\n"
+
+
+def test_a_repository_of_several_presets_is_none_of_them(
+    gptcalc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        own = f"name: {name}\nsource: mine\naliases: [{name}/same]\nd: 8\nv: 8\nc: 8\nn_heads: 1\nn_layers: 1\n"
+        (tmp_path / f"{name}.yaml").write_text(own, encoding="utf-8")
+    monkeypatch.setenv("GPTCALC_PRESETS", str(tmp_path))
+    assert gptcalc("params", "one/same", "--get", "model").out == "one\n"
+    found = gptcalc("params", "same")
+    assert (found.status, found.out) == (2, "")
+    assert "no preset 'same'" in found.err
 
 
 @pytest.mark.parametrize(

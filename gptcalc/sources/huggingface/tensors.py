@@ -10,11 +10,11 @@ stored [out, in] as torch does. `Held` says what is different. Several alternati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import Architecture, Fused, Mixer, Modules, Prefixes, stem, sublayers
+from gptcalc.architecture import Architecture, Fused, Mixer, Modules, by_prefix, stem, sublayers
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
@@ -151,8 +151,8 @@ class TensorNames:
         self.architecture = architecture
         self.shared = _shared(architecture)
         encoder = architecture.encoder
-        self.encoder = [_by_prefix(sublayers(block)) for block in encoder.blocks()] if encoder is not None else []
-        self.layers = [_by_prefix(sublayers(block)) for block in architecture.blocks()]
+        self.encoder = [by_prefix(block) for block in encoder.blocks()] if encoder is not None else []
+        self.layers = [by_prefix(block) for block in architecture.blocks()]
         self.firsts, self.uses = _sharing(self.layers)
         self.loop = _loops(architecture)
         self.speeds = [block.looped.entry if block.looped is not None else "" for block in architecture.blocks()]
@@ -232,7 +232,7 @@ class TensorNames:
 
     def mtp(self) -> dict[str, Mixer]:
         assert self.architecture.mtp is not None
-        return _by_prefix(sublayers(self.architecture.mtp.block))
+        return by_prefix(self.architecture.mtp.block)
 
 
 def _loops(architecture: Architecture) -> dict[int, tuple[int, int]]:
@@ -245,12 +245,6 @@ def _loops(architecture: Architecture) -> dict[int, tuple[int, int]]:
             run.append(number)
             found[number] = run
     return {number: (run[0], len(run)) for number, run in found.items()}
-
-
-def _by_prefix(mixers: Iterable[Mixer]) -> dict[str, Mixer]:
-    """A block's sublayers by the prefix of their weights: attn, mlp, moe; the second of a kind attn2."""
-    prefixes = Prefixes()
-    return {str(prefixes.next(stem(mixer))): mixer for mixer in mixers}
 
 
 def _shared(architecture: Architecture) -> dict[str, tuple[int, str]]:
