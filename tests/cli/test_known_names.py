@@ -32,7 +32,9 @@ def test_a_repository_of_several_presets_is_none_of_them(
     gptcalc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
-        own = f"name: {name}\nsource: mine\naliases: [{name}/same]\nd: 8\nv: 8\nc: 8\nn_heads: 1\nn_layers: 1\n"
+        own = (
+            f"name: {name}\nsource: mine\naliases: [{name}/same]\nd: 8\nv: 8\nc: 8\nn_heads: 1\nn_layers: 1\nd_ff: 8\n"
+        )
         (tmp_path / f"{name}.yaml").write_text(own, encoding="utf-8")
     monkeypatch.setenv("GPTCALC_PRESETS", str(tmp_path))
     assert gptcalc("params", "one/same", "--get", "model").out == "one\n"
