@@ -80,6 +80,7 @@ VALUES = {
     "V": "values, cached",
     "z": "scores",
     "α": "attention weights",
+    "far": "how many blocks back a key is, none where a head sees its block anyway",
     "o": "what each head has read",
     "y": "what the sublayer adds to the stream",
     "y′": "what the sublayer adds, as it was",
