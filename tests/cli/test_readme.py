@@ -1,4 +1,5 @@
-"""The README does what it says: its commands give the output that stands there, its Python runs, its YAML is a model.
+"""The README and the pages of docs/ do what they say: their commands give the output that stands there, their Python
+runs, the README's YAML is a model.
 
 After a change of the output: `python -m tests.cli.test_readme` writes what the commands print now; read the difference.
 """
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,7 @@ from gptcalc.sources import preset, text
 from tests import REPOSITORY
 
 README = REPOSITORY / "README.md"
+PAGES = [README, *sorted((REPOSITORY / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 #: stands for the reader's own model
@@ -33,8 +36,16 @@ CONFIG = {
 }  # fmt: skip
 
 
-def blocks(language: str) -> list[str]:
-    return [body for kind, body in BLOCK.findall(README.read_text(encoding="utf-8")) if kind == language]
+def blocks(language: str, page: Path = README) -> list[str]:
+    return [body for kind, body in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def everywhere(language: str) -> list[Any]:
+    return [
+        pytest.param(block, id=f"{page.name}: {block.splitlines()[0].removeprefix('$ ')}")
+        for page in PAGES
+        for block in blocks(language, page)
+    ]
 
 
 def steps(block: str) -> Iterator[tuple[str, str]]:
@@ -52,9 +63,10 @@ def prepare(folder: Path) -> dict[str, str]:
     (folder / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     (yaml,) = blocks("yaml")
     (folder / "my-presets" / "llama-3-8b.yaml").write_text(yaml + "source: the README\n", encoding="utf-8")
-    command = folder / "bin" / "gptcalc"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gptcalc "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
+    for name, call in (("gptcalc", "-m gptcalc "), ("python", "")):
+        command = folder / "bin" / name
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call}"$@"\n', encoding="utf-8")
+        command.chmod(0o755)
     own = {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
     return {**os.environ, **own}
 
@@ -66,16 +78,16 @@ def printed(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.split("\n")[0][2:])
+@pytest.mark.parametrize("block", everywhere("console"))
 def test_commands_print_what_stands_there(block: str, tmp_path: Path) -> None:
     environment = prepare(tmp_path)
     for command, output in steps(block):
         assert printed(command, tmp_path, environment) == output
 
 
-def test_the_python_runs() -> None:
-    (code,) = blocks("python")
-    exec(compile(code, "README.md", "exec"), {})
+@pytest.mark.parametrize("code", everywhere("python"))
+def test_the_python_runs(code: str) -> None:
+    exec(compile(code, "page", "exec"), {})
 
 
 def test_the_preset_is_the_model_that_it_names() -> None:
@@ -88,8 +100,8 @@ def test_every_command_is_in_the_table() -> None:
     assert rows == names()
 
 
-def rewrite() -> None:
-    """Put what the commands print now into the README."""
+def rewrite(page: Path) -> None:
+    """Put what the commands print now into a page."""
 
     def renewed(match: re.Match[str]) -> str:
         kind, body = match.groups()
@@ -102,8 +114,9 @@ def rewrite() -> None:
         shown = "".join(f"$ {command.rstrip()}".replace("\n", "\n> ") + f"\n{output}" for command, output in told)
         return f"```console\n{shown}```"
 
-    README.write_text(BLOCK.sub(renewed, README.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(BLOCK.sub(renewed, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    rewrite()
+    for page in [Path(name) for name in sys.argv[1:]] or PAGES:
+        rewrite(page)
