@@ -12,6 +12,7 @@
     gptcalc.load({"d": 512, "v": 32000, "c": 2048, "n_heads": 8, "n_layers": 6, "d_ff": 1408})
     gptcalc.time(model, "h100-sxm", context=8192).per_token_s
     gptcalc.sweep(model, {"n_kv_heads": [1, 2, 4, 8]}, context=[8192])
+    gptcalc.design(model, {"d": None, "n_layers": None, "d_ff": None}, "24GiB", context=32768).designs[0]
     gptcalc.train(model, "h100-sxm", tokens=2 * 10**12, devices=64, mfu=0.4).days
 
 Every count is an exact integer; the fields are the keys of the JSON. Wrong input raises InputError, with the message
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gptcalc.api import (
         InputError,
         compare,
+        design,
         diff,
         explain,
         fit,
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "InputError", "__version__", "compare", "diff", "explain", "fit", "flops", "kv", "load", "memory", "params",
-    "presets", "sweep", "time", "trace", "train", "training",
+    "InputError", "__version__", "compare", "design", "diff", "explain", "fit", "flops", "kv", "load", "memory",
+    "params", "presets", "sweep", "time", "trace", "train", "training",
 ]  # fmt: skip
 
 

@@ -26,6 +26,8 @@ from gptcalc.errors import InputError
 from gptcalc.options import documented, keywords
 
 if TYPE_CHECKING:
+    from gptcalc.analysis.design.run import Design
+    from gptcalc.analysis.design.taste import Taste
     from gptcalc.analysis.flops import Flops
     from gptcalc.analysis.memory.cache import KVCache
     from gptcalc.analysis.memory.fit import Fit
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     AnyModel: TypeAlias = Reference | Model | Architecture
 
 __all__ = [
-    "InputError", "compare", "diff", "explain", "fit", "flops", "kv", "load", "memory", "params", "presets", "sweep",
-    "time", "trace", "train", "training",
+    "InputError", "compare", "design", "diff", "explain", "fit", "flops", "kv", "load", "memory", "params", "presets",
+    "sweep", "time", "trace", "train", "training",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -194,6 +196,50 @@ def sweep(
         how=SweepRun(dtype=dtype, kv_dtype=kv_dtype),
     )
     return Sweep(grid).rows()
+
+
+def design(
+    like: Reference | Model,
+    free: Mapping[str, Sequence[int] | None],
+    fits: str | int | None = None,
+    *,
+    where: str | None = None,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    context: int | None = None,
+    batch: int = 1,
+    top: int = 1,
+    columns: Sequence[str] | None = None,
+    taste: Taste | None = None,
+    dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+) -> Design:
+    """The best architectures like a model in so many bytes ("24GiB") or under conditions ("total < 8e9").
+
+    free: keys of the preset with the values that are tried; None: multiples of 128 of a width, up to 4 times the
+    model's own. Without `minimize` the most of `maximize`, or of parameters. taste: the rules that designs keep to.
+    """
+    from gptcalc import units
+    from gptcalc.analysis.design.run import Brief, designed
+    from gptcalc.analysis.design.taste import Taste
+    from gptcalc.conventions import SweepRun
+    from gptcalc.sources import Model
+
+    model = like if isinstance(like, Model) else load(like)
+    brief = Brief(
+        document=model.document,
+        architecture=model.architecture,
+        free=free,
+        goal=minimize if minimize is not None else f"-{maximize or 'total'}",
+        budget=units.size(fits) if isinstance(fits, str) else fits,
+        where=where,
+        batch=batch,
+        top=top,
+        columns=None if columns is None else tuple(columns),
+        taste=taste or Taste(),
+        how=SweepRun(context=context, dtype=dtype, kv_dtype=kv_dtype),
+    )
+    return designed(brief)
 
 
 @_options(TrainingRun)

@@ -20,7 +20,7 @@ NAME = "gptcalc"
 #: the commands as --help groups them; one that is not named here comes behind
 GROUPS = {
     "What a model costs": ("params", "kv", "flops", "memory", "fit", "serve", "time", "train"),
-    "Several models": ("compare", "diff", "sweep"),
+    "Several models": ("compare", "diff", "sweep", "design"),
     "What is known": ("presets", "devices", "keys", "columns", "dtypes", "types"),
     "Inside a model": ("show", "explain", "trace", "validate", "check"),
 }

@@ -142,7 +142,7 @@ class Command:
         shared, reading = parameters_of(output_options), parameters_of(reading_options)
         names = {parameter.name for parameter in self.own}
         self.shared = [parameter.name for parameter in shared]
-        self.reading = [parameter.name for parameter in reading if {"model", "models"} & names]
+        self.reading = [parameter.name for parameter in reading if {"model", "models", "like"} & names]
         reads = [parameter for parameter in reading if parameter.name in self.reading]
         self.parameters = [*expanded(self.own), *reads, *shared]
 

@@ -130,7 +130,8 @@ def test_keys_by_name(gptcalc: Command) -> None:
     assert set(top) >= set(Document.__struct_encode_fields__)
     assert top["d"]["default"] == "must be said"
     assert top["norm_at"] | {"meaning": ""} == {
-        "place": "preset", "key": "norm_at", "type": "output | post | pre | sandwich | stream", "default": "pre",
+        "place": "preset", "key": "norm_at", "default": "pre",
+        "type": "output | post | pre | sandwich | stream | stream_sandwich",
         "meaning": "",
     }  # fmt: skip
     assert {row["place"] for row in gptcalc("keys", "window", "--json").json} == {"attn", "mla", "csa"}
@@ -146,7 +147,8 @@ ANSWERS = {
     "diff": ("gpt2", "gpt2-medium"), "presets": ("gpt2", "--columns", ",".join(FIGURES)), "devices": ("h100",),
     "keys": (), "columns": (), "dtypes": (), "types": (), "show": ("gpt2",), "explain": ("gpt2",), "trace": ("gpt2",),
     "validate": ("gpt2",), "time": ("gpt2", "--device", "h100-sxm"),
-    "train": ("gpt2", "--device", "h100-sxm", "--tokens", "1B"), "check": ("gpt2", "--expect", "total=1"),
+    "train": ("gpt2", "--device", "h100-sxm", "--tokens", "1B"),
+    "design": ("--like", "gpt2", "--free", "n_layers", "--fits", "1GiB"), "check": ("gpt2", "--expect", "total=1"),
 }  # fmt: skip
 
 

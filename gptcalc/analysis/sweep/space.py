@@ -88,14 +88,16 @@ class Space:
         batches: Sequence[int],
         figures: Sequence[str],
         how: SweepRun,
+        base: Settings | None = None,
     ) -> None:
+        """base: settings that are known to make a model; None: the first combination that does is looked for."""
         self.document = document
         self.axes = axes
         self.contexts = contexts
         self.batches = batches
         self.figures = figures
         self.how = how
-        self.base = self._deepest(self._first())
+        self.base = self._deepest(self._first() if base is None else dict(base))
         self.symbols: dict[str, str] = {}  # of the free keys
         self.free = self._free()
         self.bound = [axis for axis in axes if axis not in self.free]
@@ -239,14 +241,8 @@ class Space:
             settings[axis.key] = axis.values[digit]
         try:
             return Combination(self, settings, self.contexts[which])
-        except NotPolynomial as error:
-            raise InputError(
-                f"sweep: {error} of the free keys", "sweep smaller ranges, or leave out memory", "unsupported"
-            ) from None
-        except InputError as error:
-            if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
-                raise  # what is asked for, no combination has
-            self.refused[error.message] = self.refused.get(error.message, 0) + points
+        except NoModel as error:
+            self.refused[str(error)] = self.refused.get(str(error), 0) + points
             return None
 
     def depths(self, settings: Settings, model: Equations) -> dict[str, list[int]]:
@@ -265,10 +261,26 @@ class Space:
         return self._depths[key]
 
 
+class NoModel(Exception):
+    """Why a combination of settings is none."""
+
+
 class Combination:
     """The points that differ in free keys and the batch alone."""
 
     def __init__(self, space: Space, settings: dict[str, Any], context: int | None) -> None:
+        """NoModel where there is none with these settings; InputError where no settings have what is asked for."""
+        try:
+            self._collect(space, settings, context)
+        except NotPolynomial as error:
+            problem = f"sweep: {error} of the free keys"
+            raise InputError(problem, "give smaller ranges, or leave out memory", "unsupported") from None
+        except InputError as error:
+            if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
+                raise
+            raise NoModel(error.message) from None
+
+    def _collect(self, space: Space, settings: dict[str, Any], context: int | None) -> None:
         self.space = space
         probe = {axis.key: primes[0] for axis, primes in zip(space.free, PRIMES, strict=False)}
         architecture = space.build({**settings, **probe})
@@ -300,12 +312,17 @@ class Combination:
         for size in reversed([*(len(axis.values) for axis in self.space.free), len(self.space.batches)]):
             index, digit = np.divmod(index, size) if size > 1 else (index, np.zeros_like(index))
             digits.insert(0, digit)
+        return self.at(digits)
+
+    def at(self, digits: Sequence[Array]) -> Piece:
+        """Some points, by their places on each free axis and that of the batch."""
+        number = len(digits[-1])
         values = {symbol: column[digits[place]] for symbol, (place, column) in self.tables.items()}
         keys = {
             axis.key: np.array(axis.values, dtype=np.int64)[digits[place]] for place, axis in enumerate(self.space.free)
         }
         keys["batch"] = np.array(self.space.batches, dtype=np.int64)[digits[-1]]
-        return Piece(stop - start, self.same, Points(values, self.largest, stop - start), keys, self.figures)
+        return Piece(number, self.same, Points(values, self.largest, number), keys, self.figures)
 
 
 def lengths(architecture: Architecture, how: SweepRun, batches: Sequence[int]) -> dict[str, Array]:

@@ -33,6 +33,10 @@ class Where(NamedTuple):
     def keys(self) -> set[str]:
         return {test.key for tests in self.alternatives for test in tests}
 
+    def and_also(self, test: Test) -> Where:
+        """With a test that must hold in any case."""
+        return Where(tuple((*tests, test) for tests in self.alternatives or ((),)))
+
     def holds(self, piece: Piece) -> Array:
         if not self.alternatives:
             return np.ones(piece.number, dtype=bool)

@@ -1,0 +1,119 @@
+"""gptcalc design"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated
+
+from gptcalc.cli.answer import Answer, show
+from gptcalc.cli.budget import DeviceName, Utilization, room
+from gptcalc.cli.commands.sweep import axis, listed
+from gptcalc.cli.options import MODEL, Columns
+from gptcalc.conventions import Batch, SweepRun
+from gptcalc.errors import InputError, printable
+from gptcalc.options import Option
+
+RESULT = "gptcalc.analysis.design.run:Design"
+
+RATIO = re.compile(r"([A-Za-z_][\w.]*)/([A-Za-z_][\w.]*)=(?:(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)|any)")
+
+
+def command(
+    how: SweepRun,
+    like: Annotated[str, Option("What it is to be like: " + MODEL + ".", "MODEL")] = "",
+    free: Annotated[
+        list[str],
+        Option(
+            "Keys that may change: d,n_layers,d_ff; with ranges d=1024..8192:128,n_kv_heads=1,2,4,8. Without one up to "
+            "4 times the model's own; widths in steps of --multiple. May be repeated.",
+            "KEYS",
+        ),
+    ] = [],  # noqa: B006
+    fits: Annotated[int | None, Option("Memory that is enough: 8GiB, 24GB.", "SIZE", is_size=True)] = None,
+    device: DeviceName = None,
+    utilization: Utilization = None,
+    where: Annotated[str | None, Option("Further limits: 'total < 8e9 and decode_flops < 20e9'.", "CONDITION")] = None,
+    maximize: Annotated[str | None, Option("The most of this column. Default: total.", "KEY")] = None,
+    minimize: Annotated[str | None, Option("The least of this column.", "KEY")] = None,
+    batch: Batch = 1,
+    multiple: Annotated[int, Option("Widths without a range (d, d_ff, v) are multiples of it.")] = 128,
+    d_head: Annotated[
+        str | None,
+        Option(
+            "Widths that heads may have: 64,128. Default: the model's own; where n_heads is free, 64 and 128, too.",
+            "NUMBERS",
+        ),
+    ] = None,
+    ratio: Annotated[
+        list[str],
+        Option(
+            "Between what the ratio of two keys may be: d_ff/d=2..4 and d/n_layers=64..256 (defaults, as far as the "
+            "model's own are so); =any for none. May be repeated.",
+            "A/B=LOW..HIGH",
+        ),
+    ] = [],  # noqa: B006
+    columns: Columns = None,
+    top: Annotated[int, Option("How many, the best first.")] = 1,
+) -> Answer:
+    """The largest or cheapest architecture like a model that meets a budget, by exact search. Exit status 1: none.
+
+    gptcalc design --like llama-3-8b --free d,n_layers,d_ff --fits 8GiB --context 32K --maximize total
+    gptcalc design --like gpt2 --free n_layers,d=256..1024:64 --where 'total >= 50e6' --minimize decode_flops --top 3
+    """
+    from gptcalc.analysis.design.run import Brief, designed
+    from gptcalc.analysis.design.taste import Taste
+    from gptcalc.sources import load
+
+    if not like:
+        raise InputError("design: like which model?", "give --like llama-3-8b", "usage")
+    if maximize is not None and minimize is not None:
+        raise InputError("both --maximize and --minimize", "leave one of them out", "usage")
+    usable = None if fits is None and device is None else room(fits, device, utilization)
+    if usable is None and where is None:
+        raise InputError("design: no budget", "give --fits 24GiB, --device rtx-4090 or --where 'total < 8e9'", "usage")
+    loaded = load(like)
+    brief = Brief(
+        document=loaded.document, architecture=loaded.architecture, free=keys(free),
+        goal=minimize if minimize is not None else f"-{maximize or 'total'}",
+        budget=None if usable is None else usable.bytes, where=where, batch=batch, top=top,
+        columns=None if columns is None else listed(columns),
+        taste=Taste(multiple, () if d_head is None else axis_numbers(d_head), dict(map(ratio_of, ratio))), how=how,
+    )  # fmt: skip
+    found = designed(brief)
+    return Answer(found, show("design", found), loaded.notes, 0 if found.designs else 1)
+
+
+def keys(words: list[str]) -> dict[str, tuple[int, ...] | None]:
+    """The free keys, each with its values, where any are given: d,n_kv_heads=1,2,4."""
+    found: dict[str, tuple[int, ...] | None] = {}
+    for setting in re.split(r",(?=\s*[A-Za-z_])", ",".join(words)) if words else ():
+        key, equals, _ = setting.partition("=")
+        if not key.strip() or key.strip() in found:
+            problem = "is given twice" if key.strip() else "is no key"
+            raise InputError(f"--free: {printable(setting)!r} {problem}", "write --free d,n_layers=16..64:4", "usage")
+        values = axis(setting)[1] if equals else None
+        if values is not None and not all(isinstance(value, int) for value in values):
+            raise InputError(f"--free {printable(setting)!r}: not all are whole numbers", "sweep takes words", "usage")
+        found[key.strip()] = values  # type: ignore[assignment]
+    return found
+
+
+def axis_numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers between commas."""
+    from gptcalc.cli.commands.sweep import numbers
+
+    return numbers(text, "--d-head")
+
+
+def ratio_of(text: str) -> tuple[tuple[str, str], tuple[Fraction, Fraction] | None]:
+    """d_ff/d=2..4: two keys, and between what their ratio may be."""
+    match = RATIO.fullmatch(text.replace(" ", ""))
+    if match is None:
+        raise InputError(f"--ratio {printable(text)!r} is no ratio", "write d_ff/d=2..4 or d_ff/d=any", "usage")
+    above, below, low, high = match.groups()
+    if low is None:
+        return (above, below), None
+    if Fraction(low) > Fraction(high):
+        raise InputError(f"--ratio {printable(text)}: runs downwards", "write the smaller one first", "usage")
+    return (above, below), (Fraction(low), Fraction(high))
