@@ -421,7 +421,35 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     one_sum = not {"altup", "averaged_residuals"} & document.keys() and not mixing
     if "reuse" not in sections and one_sum and "mixed" not in sections:
         maybe(draw, document, "mtp", st.integers(1, 2), odds=5)
+    if not BESIDE_LAYERS & document.keys() and draw(st.integers(1, 2 if mixing else 5)) == 1:
+        document |= draw(loops(document, sections))
     return {**document, **sections}
+
+
+#: what changes the stream between layers, or comes behind them: not defined where layers run several times
+BESIDE_LAYERS = {"per_layer_embedding", "averaged_residuals", "altup", "streams", "mtp", "layer_scalar"}
+
+
+@st.composite
+def loops(draw: st.DrawFn, document: Document, sections: Document) -> Document:
+    """Layers that run several times; where sums are mixed and all layers do, some sublayers hear of the last pass."""
+    n_layers, mixing = document["n_layers"], "attention_residuals" in document
+    if n_layers > 1 and not mixing and draw(st.booleans()):
+        speeds: Document = {"fast": draw(st.integers(1, n_layers - 1))}
+        return {"speeds": {**speeds, "cycles": draw(st.integers(1, 2)), "fast_cycles": draw(st.integers(1, 3))}}
+    first = 0 if mixing else draw(st.integers(0, n_layers - 1))
+    layers = draw(st.sampled_from([n_layers - first, n_layers - first, 1]))
+    loop: Document = {"first": first, "layers": layers, "passes": draw(st.integers(2, 3))}
+    loop["entry"] = "anew" if mixing else draw(st.sampled_from(["on", "anew"]))
+    if mixing and document["norm_at"] == "pre" and layers == n_layers and "reuse" not in sections:
+        for name in sorted({"attn", "mlp", "moe"} & sections.keys()):
+            if not OF_ONE_INPUT & sections[name].keys():
+                maybe(draw, sections[name], "messages", st.just({"rank": 3}), odds=2)
+    return {"loop": loop}
+
+
+#: what is made of the input that queries, keys and values share
+OF_ONE_INPUT = {"experts", "index", "k_eq_v", "q_rank"}
 
 
 @st.composite

@@ -100,7 +100,7 @@ def hear(
     lines.during("later", later)
     ends = INPUTS if isinstance(mixer, Attention) else (("", ""),)
     for number, (end, key) in enumerate(ends):
-        lines.under("other").pointwise(f"x_H{end}[t,i] = {source.replace('ψ', str(number))}")
+        lines.under("other").pointwise(f"x_H{end}[t,i] = {source.replace('ỵ', str(number))}")
         own = Lines(lines.prefix, "other", lines.scope)
         _message(own, d, end, f"messages.{key}")
         _gate(own, spec, d, end, f"messages.{key}")

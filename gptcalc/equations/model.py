@@ -446,4 +446,4 @@ class _Parts:
         several = isinstance(mixer, Attention) and mixer.own_inputs
         lines.scope |= residuals.scope(part.sums, 3 if several else 1)
         residuals.mixture(lines.under("other"), spec)
-        self.source = "x_Z[t,ψ,i]" if several else "x_Z[t,i]"
+        self.source = "x_Z[t,ỵ,i]" if several else "x_Z[t,i]"

@@ -30,7 +30,7 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]",
         norm_line(lines.under("norm"), sublayer.norm, "n_C[t,ϊ]", "x_C[t,ϊ]", "ϊ", "norm", saved=2)
     elif isinstance(sublayer, Attention) and sublayer.inputs > 1:
         assert sublayer.norm is not None
-        sources = (source, *others) if others else [source.replace("ψ", str(n)) for n in range(sublayer.inputs)]
+        sources = (source, *others) if others else [source.replace("ỵ", str(n)) for n in range(sublayer.inputs)]
         for own, name in zip(sources, ("", "_K", "_V"), strict=True):
             end = name if sublayer.own_inputs else ""
             key = f"{name[1:].lower()}_input_norm" if end else "norm"

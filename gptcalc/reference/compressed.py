@@ -135,21 +135,17 @@ class Compressor:
     def _kept(self, new: Array, name: str, key: str, step: Step) -> Array:
         """The open entry's tokens, then the new ones; the cache has room for those of one entry."""
         m = self.c.every
-        held = step.cache.arrays.get((key, name))
-        if held is None:
-            held = np.zeros((new.shape[0], m, new.shape[-1]), step.dtype)
+        held = step.cache.state(key, name, np.zeros((new.shape[0], m, new.shape[-1]), step.dtype))
         joined: Array = np.concatenate([held, new], axis=1)
-        step.cache.arrays[key, name] = joined[:, joined.shape[1] - m :]
+        step.cache.put(key, name, joined[:, joined.shape[1] - m :])
         return joined[:, m - step.start % m :]
 
     def _with_the_entry_before(self, tokens: Array, nothing: float, name: str, key: str, step: Step) -> Array:
         """(C, m, 2h) of the entries made -> (C, 2m, h): the first halves of the entry before, then their own second."""
         batch, made, m, _ = tokens.shape
-        held = step.cache.arrays.get((key, name))
-        if held is None:
-            held = np.full((batch, m, self.h), nothing, step.dtype)
+        held = step.cache.state(key, name, np.full((batch, m, self.h), nothing, step.dtype))
         firsts = np.concatenate([held[:, None], tokens[..., : self.h]], axis=1)  # (B, 1 + C, m, h)
-        step.cache.arrays[key, name] = firsts[:, made]
+        step.cache.put(key, name, firsts[:, made])
         both: Array = np.concatenate([firsts[:, :made], tokens[..., self.h :]], axis=2)
         return both
 

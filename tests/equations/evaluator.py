@@ -479,7 +479,7 @@ class Run:
 
     def call(self, node: Call) -> Value:
         if node.function == "token":
-            return together(lambda t: self.tokens[np.minimum(t, len(self.tokens) - 1)], self.value(node.arguments[0]))
+            return together(self.token_at, self.value(node.arguments[0]))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
         if node.function == "drafted":
@@ -494,6 +494,10 @@ class Run:
         if node.function == "keep":
             return together(lambda *_: np.ones(()), *values)
         return together(NUMERIC[node.function], *values)
+
+    def token_at(self, place: Array) -> Array:
+        """The number of a token; behind the last one, where nothing is read, the last one's."""
+        return self.tokens[np.minimum(place, len(self.tokens) - 1).astype(int)]
 
     def frame(self, place: Array, channel: Array) -> Array:
         """What an encoder hears there, nothing beyond both ends."""

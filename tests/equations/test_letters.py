@@ -112,6 +112,17 @@ def test_what_any_sublayer_may_have_has_letters_of_its_own(
     held(model)
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_mixtures_of_sums_have_letters_of_their_own(name: str) -> None:
+    """What every layer of a model has, around every kind of sublayer."""
+    try:
+        model = build({"name": f"sums of {name}", **DOCUMENTS[name], "attention_residuals": {"every": 1}})
+    except InputError:
+        return
+    held(model)
+    held_in_a_step(model)
+
+
 @pytest.mark.parametrize(("one", "other"), list(combinations(ATTENTION, 2)))
 def test_two_options_are_refused_together_or_their_lines_are_true(one: str, other: str) -> None:
     base = {"d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 1}
