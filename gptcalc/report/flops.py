@@ -41,7 +41,7 @@ def scope(found: Flops) -> str:
     tokens, batch = units.grouped(found.context), units.grouped(found.batch)
     what = {
         "prefill": f"FLOPs of a prefill of {tokens} tokens",
-        "decode": f"FLOPs of decoding the {tokens}th token",
+        "decode": f"FLOPs of decoding token {tokens}",
         "train": f"FLOPs of a training step on {tokens} tokens",
     }
     return what[found.phase] + (f", batch {batch}" if found.batch != 1 else "")

@@ -90,6 +90,24 @@ def test_the_python_runs(code: str) -> None:
     exec(compile(code, "page", "exec"), {})
 
 
+WALKS = [REPOSITORY / "docs" / name for name in ("learn.md", "learn.ko.md")]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.name)
+def test_every_number_of_the_walk_is_printed_by_a_command(walk: Path) -> None:
+    """Numbers of three and more digits in the text stand in what a command prints."""
+    shown = re.findall(r"\d[\d,.]*\d", "".join(blocks("console", walk)))
+    printed = {number.replace(",", "") for number in shown}
+    text = BLOCK.sub("", walk.read_text(encoding="utf-8"))
+    said = {number.replace(",", "") for number in re.findall(r"\d[\d,.]*\d", text)}
+    assert {number for number in said if len(number) > 2 and number != "117"} <= printed  # 117M: the paper's slip
+
+
+def test_the_walks_show_the_same() -> None:
+    english, korean = (blocks("console", walk) for walk in WALKS)
+    assert english == korean
+
+
 def test_the_preset_is_the_model_that_it_names() -> None:
     (yaml,) = blocks("yaml")
     assert build(text.parse_yaml(yaml)) == build(preset.named("llama-3-8b"))
