@@ -104,7 +104,7 @@ def flops(model: AnyModel, how: FlopsRun) -> Flops:
 @_options(InferenceRun)
 def memory(model: AnyModel, how: InferenceRun) -> Memory:
     """What the fullest of the devices that run a model must hold, and all of them in sum."""
-    from gptcalc.analysis.memory.inference import held_by
+    from gptcalc.analysis.memory.account import held_by
 
     return held_by(_architecture(model, weighed=how.dtype is None), how)
 

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from gptcalc.analysis.flops import counted
+from gptcalc.analysis.memory.account import held_by
 from gptcalc.analysis.memory.cache import cached
-from gptcalc.analysis.memory.inference import held_by
+from gptcalc.analysis.memory.forms import published
 from gptcalc.analysis.memory.result import PARTS
-from gptcalc.analysis.memory.weights import published
 from gptcalc.analysis.params import params
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun

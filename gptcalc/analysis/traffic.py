@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import Types, pools, turned, types
 from gptcalc.analysis.memory.engines import Pool
+from gptcalc.analysis.memory.forms import published
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, local, stage_ranges
 from gptcalc.analysis.memory.training import ranks
-from gptcalc.analysis.memory.weights import Weights, published
+from gptcalc.analysis.memory.weights import Weights
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import Pass, SumsRun, TimeRun
 from gptcalc.dtypes import BF16, GGML, SPELLINGS, weight_format

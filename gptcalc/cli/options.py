@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from gptcalc.conventions import InferenceRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
@@ -89,6 +90,9 @@ Set: TypeAlias = Annotated[
         "Change a key of the preset, such as n_kv_heads=4 or moe.top_k=2; may be repeated.", "KEY=VALUE", name="--set"
     ),
 ]
+Draft: TypeAlias = Annotated[
+    str | None, Option("A smaller model beside it that proposes tokens (speculative decoding).", "MODEL")
+]
 With: TypeAlias = Annotated[
     list[str],
     Option(
@@ -123,6 +127,16 @@ def loaded_to_run(reference: str, settings: list[str], dtype: str | None) -> Loa
     from gptcalc.analysis.stored import weighed
 
     return weighed(found)
+
+
+def drafted(reference: str | None, how: Run, dtype: str | None) -> tuple[Architecture | None, tuple[str, ...]]:
+    """A model that proposes tokens, and the notes on it. InputError in training."""
+    if reference is None:
+        return None, ()
+    if not isinstance(how, InferenceRun):
+        raise InputError(f"--draft {printable(reference)}: nothing is drafted in training", "leave it out", "usage")
+    found = loaded_to_run(reference, [], dtype)
+    return found.architecture, tuple(found.notes)
 
 
 def context_warnings(architecture: Architecture, run: Run) -> tuple[str, ...]:

@@ -39,8 +39,10 @@ def answer(found: Fit, where: str) -> str:
     kind = f"in {found.dtype}{published}" if found.engine is not None else f"training in {found.dtype}"
     passes = f", prefilled {found.passes}" if found.passes is not None else ""
     condition = f", {found.condition}" if found.condition is not None else ""
+    draft = f" and {found.draft} beside it" if found.draft is not None else ""
     return (
-        f"{verdict}{condition}: {found.model} {kind} with {sequences} of {units.grouped(found.context)} tokens{passes} "
+        f"{verdict}{condition}: {found.model} {kind}{draft} with "
+        f"{sequences} of {units.grouped(found.context)} tokens{passes} "
         f"on {devices}{share}: {rest}"
     )
 

@@ -90,6 +90,8 @@ def title(found: Memory) -> str:
             text += ", decoding"
         elif found.passes is not None:
             text += f", prefilled {found.passes}"
+        if found.draft is not None:
+            text += f", with {found.draft} beside it"
         if found.engine not in (None, "ideal"):
             text += f", as {found.engine} sets it aside"
     if found.devices > 1:

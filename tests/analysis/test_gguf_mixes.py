@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.account import memory
+from gptcalc.analysis.memory.forms import checked
 from gptcalc.analysis.memory.sharding import Layout
-from gptcalc.analysis.memory.weights import Weights, checked, total
+from gptcalc.analysis.memory.weights import Weights, total
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from gptcalc import fit
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.memory.fit import fitted
-from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.sharding import over
 from gptcalc.analysis.memory.weights import total
 from gptcalc.architecture import Architecture

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.ggml import Arena
-from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.conventions import InferenceRun
 from gptcalc.errors import InputError
 from gptcalc.sources import load

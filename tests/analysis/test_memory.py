@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gptcalc.analysis.memory.inference import Inference, memory
+from gptcalc.analysis.memory.account import account, memory
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import PARTS, Device, Memory
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, over, padded, stage_ranges
 from gptcalc.analysis.memory.weights import total
@@ -266,7 +267,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
     run = laid_out(model, ways, how)
     # pages of one size are grouped stage by stage, so vLLM's cache is held against itself only without stages
     try:
-        found = run.memory(batch, context)
+        found = account(run, batch, context)
         alone = Inference(model, InferenceRun(**how)).device(0, batch, context)
     except InputError:  # on one device its pages would be of several sizes beside states
         assume(False)

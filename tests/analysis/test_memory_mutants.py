@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gptcalc
-from gptcalc.analysis.memory import cache, inference, weights
+from gptcalc.analysis.memory import account, cache, weights
 from gptcalc.analysis.memory.room import largest
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.conventions import ALL
@@ -31,7 +31,7 @@ def kv(model: Any, context: int, **how: Any) -> int:
 
 def refused(model: Any, **ways: Any) -> bool:
     try:
-        inference.memory(model, **ways)
+        account.memory(model, **ways)
     except InputError:
         return True
     return False
@@ -39,10 +39,10 @@ def refused(model: Any, **ways: Any) -> bool:
 
 def figures() -> dict[str, Any]:
     """Every figure anew."""
-    on_16 = inference.memory(LLAMA_3_70B, context=1000, tp=16)
-    stages = inference.memory(LLAMA_3_8B, context=1000, pp=3)
-    experts = inference.memory(build(MIXTRAL), tp=8, ep=2)
-    ranks = inference.memory(LLAMA_3_8B, batch=7, context=1000, dp=4)
+    on_16 = account.memory(LLAMA_3_70B, context=1000, tp=16)
+    stages = account.memory(LLAMA_3_8B, context=1000, pp=3)
+    experts = account.memory(build(MIXTRAL), tp=8, ep=2)
+    ranks = account.memory(LLAMA_3_8B, batch=7, context=1000, dp=4)
     found = gptcalc.fit(LLAMA_3_8B, 20 * GIB, context=8192, advice=False, prefill_chunk=ALL)
     v3 = weights.Weights(build({**DEEPSEEK_V3, "n_layers": 61}), "q4_k_m", Layout())
     return {
@@ -67,8 +67,8 @@ def figures() -> dict[str, Any]:
         "stages": stages.per_device.weights,
         "experts": experts.pieces["weights.experts"],
         "ranks": ranks.per_device.kv,
-        "pass": inference.memory(LLAMA_3_8B, batch=3, context=1000).per_device.activations,
-        "pass of experts": inference.memory(build(MIXTRAL), context=100).per_device.activations,
+        "pass": account.memory(LLAMA_3_8B, batch=3, context=1000).per_device.activations,
+        "pass of experts": account.memory(build(MIXTRAL), context=100).per_device.activations,
         "max_context": found.max_context,
         "max_batch": found.max_batch,
     }  # fmt: skip
@@ -130,7 +130,7 @@ MUTANTS = [
     ("live", ").last = at", ")", "pass"),  # nothing is held to its last use
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
     ("inference", "Stage(sum(row.total for", "Stage(sum(row.bytes for", "stages"),
-    ("inference", "within - share.whole.total", "within", "norms on 16"),
+    ("account", "within - share.whole.total", "within", "norms on 16"),
     ("room", "return low", "return high", "max_context"),
 ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptcalc.analysis.memory import mixes, weights
+from gptcalc.analysis.memory import forms, mixes
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights, total
 from gptcalc.architecture import Architecture, Attention, Experts, sublayers
@@ -253,11 +253,11 @@ def test_int4_by_hand() -> None:
 @pytest.mark.parametrize("name", ["q4", "q4_k_xl", "int5", "f16:imatrix", "", "Q4_K_M_L", "int4:7:yes"])
 def test_no_such_format(name: str) -> None:
     with pytest.raises(InputError):
-        weights.checked(name)
+        forms.checked(name)
 
 
 def test_every_name_is_a_format() -> None:
-    for name in [*weights.names(), "q4_0:imatrix"]:
-        assert weights.checked(name) == name
-        assert weights.checked(name.upper()) == name
+    for name in [*forms.names(), "q4_0:imatrix"]:
+        assert forms.checked(name) == name
+        assert forms.checked(name.upper()) == name
         assert total(LLAMA_31_8B, name) > 0

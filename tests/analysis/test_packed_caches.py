@@ -98,7 +98,10 @@ def test_no_yes_without_an_if_where_that_start_had_no_room(gptcalc: Command) -> 
     assert json.loads(gptcalc(*asked, "--context", "13528", "--json")[1])["fits"]
 
 
-@pytest.mark.parametrize("change", ["csa.compress.every=8", "layers=n*hca+moe"])
+@pytest.mark.parametrize(
+    "change", ["csa.compress.every=8", "layers=2*local+hashed n*hca+moe", "csa.compress.index=none"]
+)
 def test_others_are_refused(change: str, gptcalc: Command) -> None:
     found = gptcalc("kv", "deepseek-v4-flash", "--set", change, "--engine", "vllm")
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert found.lines[0].startswith("gptcalc: --engine vllm: ")

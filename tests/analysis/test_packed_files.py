@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gptcalc.analysis.memory.inference import memory
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.weights import total
 from gptcalc.sources import load
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.memory.inference import memory
 from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
 from gptcalc.document import build

@@ -224,7 +224,10 @@ def test_a_draft_made_for_another_model_is_refused() -> None:
     model = load("qwen3-8b").architecture
     alone, both = served(model, 80 * 2**30, how), served(model, 80 * 2**30, how, "", draft)
     assert both.beside.weights - alone.beside.weights == 2 * 1_048_626_432
-    assert both.notes == ("model reads the embedding and output matrix of qwen3-8b, counted once",)
+    assert both.notes == (
+        "beside it model in bf16, its weights and its cache",
+        "model reads the embedding and output matrix of qwen3-8b, counted once",
+    )
     with pytest.raises(InputError, match="hidden states of 4,096 channels, llama-3-70b has 8,192"):
         served(load("llama-3-70b").architecture, 80 * 2**30, how, "", draft)
     with pytest.raises(InputError, match="tables of 151,936 rows, those of llama-3-8b have 128,256"):

@@ -46,6 +46,7 @@ class Fit(Outcome, frozen=True, kw_only=True):
     engine: str | None = None  # inference only
     passes: str | None = None  # how a prompt is run; inference only
     published: bool = False  # whether the weights are as the model is published
+    draft: str | None = None  # a model beside it that proposes tokens
     condition: str | None = None  # what the answer hangs on, where it is close
     devices: int
     parallel: dict[str, int]
@@ -58,16 +59,23 @@ class Fit(Outcome, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def fitted(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> Fit:
-    """Whether a model fits devices of this capacity, and what is the most that does. vLLM's rules ask for a name."""
-    found, asked = judged(architecture, capacity, how, device_name)
+def fitted(
+    architecture: Architecture, capacity: int, how: FitRun, device_name: str = "", draft: Architecture | None = None
+) -> Fit:
+    """Whether a model fits devices of this capacity, and what is the most that does. vLLM's rules ask for a name.
+
+    draft: a model beside it that proposes tokens.
+    """
+    found, asked = judged(architecture, capacity, how, device_name, draft)
     return advised(found, asked) if how.advice else found
 
 
-def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: str = "") -> tuple[Fit, Asked]:
+def judged(
+    architecture: Architecture, capacity: int, how: FitRun, device_name: str = "", draft: Architecture | None = None
+) -> tuple[Fit, Asked]:
     """The verdict without advice, and what `advised` needs to give it."""
     how = settled(how, capacity, device_name)
-    run = Inference(architecture, how)
+    run = Inference(architecture, how, draft)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
     every, run = run, run.starting(asked.budget)
     asked = asked._replace(run=run)
@@ -80,6 +88,7 @@ def judged(architecture: Architecture, capacity: int, how: FitRun, device_name: 
         estimated=fuller.estimated(stage, asked.batch, asked.context),
         passes=run.passes(),
         published=run.is_published,
+        draft=run.drafted_by,
         condition=condition(run, every, asked, device),
     )
     return found, asked
@@ -194,14 +203,14 @@ def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, An
     if narrower is not None:
         yield "dtype", narrower
     for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
-        if asked.fits(Inference(run.architecture, replace(run.how, kv_dtype=kv_dtype))):
+        if asked.fits(run.changed(kv_dtype=kv_dtype)):
             yield "kv_dtype", kv_dtype
             break
     if run.how.engine == "llama.cpp":
         yield from less_on_the_device(asked, run)
-        yield from more_devices(asked, lambda pp: Inference(run.architecture, replace(run.how, pp=pp)), "pp")
+        yield from more_devices(asked, lambda pp: run.changed(pp=pp), "pp")
         return
-    yield from more_devices(asked, lambda tp: Inference(run.architecture, replace(run.how, tp=tp, dp=run.parallel.dp)))
+    yield from more_devices(asked, lambda tp: run.changed(tp=tp, dp=run.parallel.dp))
 
 
 def less_on_the_device(asked: Asked, run: Inference) -> Iterator[tuple[str, Any]]:
@@ -209,7 +218,7 @@ def less_on_the_device(asked: Asked, run: Inference) -> Iterator[tuple[str, Any]
     layers = run.architecture.n_layers
 
     def fits(**changes: int) -> bool:
-        return asked.fits(Inference(run.architecture, replace(run.how, **changes)))
+        return asked.fits(run.changed(**changes))
 
     with suppress(InputError):
         if any(share.experts for shares in run.shares for share in shares) and fits(n_cpu_moe=layers):

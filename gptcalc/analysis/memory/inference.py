@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from gptcalc.analysis.memory.cache import pools, types
+from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
+from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest
 from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
-from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
-from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
+from gptcalc.analysis.memory.result import Device, Tensors
+from gptcalc.analysis.memory.sharding import blocks_between, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, generation, named
-from gptcalc.analysis.memory.weights import Share, Weights, is_published, published
-from gptcalc.analysis.params import COMPONENTS, not_counted
+from gptcalc.analysis.memory.weights import Share, Weights
+from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
-from gptcalc.options import keywords
 
 
 class Stage(NamedTuple):
@@ -36,12 +39,14 @@ class Stage(NamedTuple):
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
-    def __init__(self, architecture: Architecture, how: InferenceRun) -> None:
+    def __init__(self, architecture: Architecture, how: InferenceRun, draft: Architecture | None = None) -> None:
+        """draft: a model beside it that proposes tokens."""
         how.check_phase(architecture, how.phase)
         how.check_modules(architecture)
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)
+        self.draft = None if draft is None else self._beside(draft)
         self.kept = types(how.kv_dtype, how.state_dtype, how.engine)
         check_runs(how.engine, architecture)
         form = form_of(how.engine, architecture, how.mla_cache)
@@ -57,6 +62,19 @@ class Inference:
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
         self.buffers = self._buffers()
         self.others = self._others()
+
+    def _beside(self, draft: Architecture) -> Inference:
+        check_pair(self.architecture, draft)
+        return Inference(draft, beside(self.how, self.parallel, draft))
+
+    def changed(self, **changes: Any) -> Inference:
+        """The same with other conventions."""
+        draft = None if self.draft is None else self.draft.architecture
+        return Inference(self.architecture, replace(self.how, **changes), draft)
+
+    @property
+    def drafted_by(self) -> str | None:
+        return None if self.draft is None else self.draft.architecture.name
 
     def _weights(self, dtype: str, filed: bool) -> Weights:
         how = self.how
@@ -81,6 +99,7 @@ class Inference:
     def _of(self, generation: Generation) -> Inference:
         other = copy(self)
         other.generation, other.others = generation, ()
+        other.draft = None if self.draft is None else self.draft._of(generation)
         if self.dtype in (self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
             other.weights = other._weights(self.dtype, bool(self.weights.files))
             other._reload()
@@ -105,9 +124,12 @@ class Inference:
         return Stage(sum(row.total for row in self.rows(number)), kept, widest(live))
 
     def rows(self, number: int) -> list[Tensors]:
-        """What a device of this pipeline stage loads."""
+        """What a device of this pipeline stage loads; a draft stands on the last."""
         factors = self.weights.factors() if number == 0 else None
-        return [*(share.row for share in self.shares[number]), *([factors] if factors is not None else [])]
+        rows = [*(share.row for share in self.shares[number]), *([factors] if factors is not None else [])]
+        if self.draft is not None and number == self.parallel.pp - 1:
+            rows += [replace(row, name=f"draft.{row.name}") for row in self.draft.rows(0)]
+        return rows
 
     def _counts(self, number: int) -> dict[str, int]:
         """How often each stage of the equations runs in a pipeline stage."""
@@ -181,6 +203,14 @@ class Inference:
 
     def held(self, number: int, sequences: int, context: int) -> list[Held]:
         """What so many sequences take of the cache on a device of a pipeline stage."""
+        parts = self.own(number, sequences, context)
+        if self.draft is not None and number == self.parallel.pp - 1:
+            drafts = self.draft.held(0, sequences, context)
+            parts += [part._replace(pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
+        return parts
+
+    def own(self, number: int, sequences: int, context: int) -> list[Held]:
+        """The same without a draft's."""
         pools, how = self.stages[number].pools, self.how
         passes = (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
         return held(how.engine, pools, context, how.prefill_chunk, passes, sequences, self.slots)
@@ -195,13 +225,16 @@ class Inference:
         stage = self.stages[number]
         kept = sum(part.total for part in self.held(number, sequences, context))
         if self.buffers is not None:
-            activations = self.buffers.bytes(number, self.held(number, sequences, context), sequences, context)
+            activations = self.buffers.bytes(number, self.own(number, sequences, context), sequences, context)
         else:
             activations = self.widest(number, sequences, context)[1]
         overhead = self.how.overhead
         if self.profile is not None:
             activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
             overhead += self.profile.kept
+        if self.draft is not None and number == self.parallel.pp - 1:  # llama.cpp has a context for each model
+            drafts = self.draft.device(0, sequences, context).activations
+            activations = activations + drafts if self.buffers is not None else max(activations, drafts)
         return Device.holding(weights=stage.weights, kv=kept, activations=activations, overhead=overhead)
 
     @property
@@ -250,134 +283,21 @@ class Inference:
         """This run, or vLLM's of another generation, whichever needs most."""
         return max(self.versions(), key=lambda run: run.fullest(batch, context)[1].total)
 
-    # all devices
-
-    def sums(self, batch: int, context: int) -> Device:
-        """The sum over all devices."""
-        return added(
-            (self.device(number, sequences, context), ranks * self.parallel.tp)
-            for number in range(self.parallel.pp)
-            for sequences, ranks in self.parallel.sequences(batch)
-        )
-
-    def memory(self, batch: int, context: int) -> Memory:
-        number, fullest = self.fullest(batch, context)
-        sums = self.sums(batch, context)
-        return Memory(
-            model=self.architecture.name,
-            devices=self.parallel.devices,
-            per_device=fullest,
-            total=sums.total,
-            sums=sums,
-            replicated=tuple(self.replicated(sums, batch, context)),
-            batch=batch,
-            context=context,
-            dtype=self.dtype,
-            kv_dtype=self.how.kv_dtype,
-            engine=self.how.engine,
-            phase=self.how.phase,
-            parallel=self.parallel.shown(),
-            exact=self.exact(),
-            estimated=self.estimated(number, batch, context),
-            notes=self.notes(),
-            passes=self.passes(),
-            published=self.is_published,
-            host=self.on_host(batch, context),
-            pieces=self.pieces(number, batch, context),
-            tensors=self.tensors(number),
-        )
-
-    def on_host(self, batch: int, context: int) -> int:
-        """What llama.cpp leaves in the host's memory: weights, and the cache of layers that run there."""
-        blocks = blocks_between(self.architecture, 0, self.ranges[0][0])
-        counts = {stage.name: blocks[stage.block] for stage in self.model.layers if stage.block in blocks}
-        source = self.how.source_length(self.architecture)
-        kept = pools(self.model, self.kept, self.parallel, counts, source) if counts else []
-        cache = held(self.how.engine, kept, context, self.how.prefill_chunk, sequences=batch) if kept else []
-        return sum(share.row.total for share in self.host) + sum(part.total for part in cache)
-
-    def whole(self, batch: int, context: int) -> Device:
-        """One copy of everything, undivided: what a single device would hold."""
-        undivided = copy(self)
-        undivided.parallel = Layout()
-        undivided.profile = undivided._profile()
-        undivided.ranges = [(undivided.ranges[0][0], undivided.ranges[-1][1])]
-        undivided.shares = [[share for shares in self.shares for share in shares]]
-        undivided.stages = [undivided._stage(0)]
-        undivided.buffers = undivided._buffers()
-        device = undivided.device(0, batch, context)
-        weights = sum(share.whole.total for share in undivided.shares[0])
-        return Device.holding(weights=weights, kv=device.kv, activations=device.activations, overhead=device.overhead)
-
-    def replicated(self, sums: Device, batch: int, context: int) -> list[Replicated]:
-        """What the sum over devices counts beyond one copy."""
-        if self.parallel.devices == self.weights.multiple == 1:
-            return []
-        extra: dict[str, int] = {}
-        for shares in self.shares:
-            for share in shares:
-                for name, size in self._extra(share):
-                    extra[name] = extra.get(name, 0) + size
-        if (factors := self.weights.factors()) is not None:  # each device of the first stage has them
-            extra[factors.name] = (self.parallel.tp * self.parallel.dp - 1) * factors.total
-        rows = [Replicated(name, size) for name, size in extra.items() if size]
-        if self.parallel.devices > 1:
-            whole = self.whole(batch, context)
-            rows += [
-                Replicated(name, more, part)
-                for part, name in (("kv", "cache"), ("activations", "activations"), ("overhead", "overhead"))
-                if (more := getattr(sums, part) - getattr(whole, part))
-            ]
-        return rows
-
-    def _extra(self, share: Share) -> list[tuple[str, int]]:
-        """A tensor's bytes beyond one copy: over tensor parallel ranks, and over data parallel ones."""
-        tp, dp = self.parallel.tp, self.parallel.dp
-        if share.experts:
-            return [("experts", tp * dp * share.row.total - share.whole.total)]
-        within = tp * share.row.total
-        return [(_name(share), within - share.whole.total), ("data parallel copies", (dp - 1) * within)]
-
     # what is said of it
-
-    def pieces(self, number: int, batch: int, context: int) -> dict[str, int]:
-        """The finer parts of the fullest device."""
-        sequences = self.parallel.sequences(batch)[0][0]
-        parts: dict[str, int] = {}
-        for component in COMPONENTS:
-            size = sum(row.total for row in self.rows(number) if row.component == component)
-            if size:
-                parts[f"weights.{component}"] = size
-        for part in self.held(number, sequences, context):
-            key = f"kv.{part.pool.kind}"
-            parts[key] = parts.get(key, 0) + part.total
-        if self.profile is not None:
-            return parts | {f"overhead.{name}": size for name, size in self.profile.parts.items() if size}
-        if self.buffers is not None:
-            work = self.buffers.work(self.held(number, sequences, context), sequences, context)
-            return parts | {f"activations.{name}": n for name, n in self.buffers.pieces(number, work).items() if n}
-        if number == self.parallel.pp - 1:
-            rows = max((moment.logits for moment in self.stages[number].moments), default=0)
-            wanted = sequences if self.how.logits == "last" or self.how.phase == "decode" else sequences * context
-            parts["activations.logits"] = FP32.block_bytes * rows * wanted
-        return parts
-
-    def tensors(self, number: int) -> tuple[Tensors, ...]:
-        """The weights of a device, equal ones together."""
-        counts: dict[Tensors, int] = {}
-        for row in self.rows(number):
-            one = Tensors(row.name, row.component, row.type, 0, row.params, row.bytes)
-            counts[one] = counts.get(one, 0) + row.count
-        return tuple(Tensors(t.name, t.component, t.type, count, t.params, t.bytes) for t, count in counts.items())
 
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache = f"kv: {by}, in {self.how.kv_dtype}"
-        if self.is_mixed or self.is_padded or self.is_foreign or self.weights.assumed:
+        if self.is_rough or (self.draft is not None and self.draft.is_rough):
             return (cache,)
         if self.weights.files:
             return f"weights: every tensor as its file has it, {self.weights.types()}", cache
         return f"weights: every tensor as {self.dtype} stores it{', as published' * self.is_published}", cache
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether weights are an estimate."""
+        return self.is_mixed or self.is_padded or self.is_foreign or self.weights.assumed is not None
 
     @property
     def is_published(self) -> bool:
@@ -422,7 +342,7 @@ class Inference:
             )
         overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
         if self.buffers is not None:
-            work = self.buffers.work(self.held(number, sequences, context), sequences, context)
+            work = self.buffers.work(self.own(number, sequences, context), sequences, context)
             activations = f"activations: {self.buffers.described(number, work)}"
             return activations, f"overhead: {overhead}; the driver's context comes on top"
         moment, _ = self.widest(number, sequences, context)
@@ -452,27 +372,11 @@ class Inference:
         notes = [*not_counted(equations(self.architecture))]
         if self.architecture.mtp is not None and not self.how.mtp:
             notes.append("multi-token-prediction modules are not loaded (--mtp)")
+        if self.draft is not None:
+            notes += said(self.architecture, self.draft.architecture, self.draft.dtype)
         return tuple(notes)
 
 
 def which(runs: Iterable[Inference]) -> str:
     """The versions of vLLM that these runs are of, in words."""
     return f"vLLM {named([run.generation for run in runs if run.generation is not None])}"
-
-
-def _name(share: Share) -> str:
-    """Under which name a tensor's copies are shown."""
-    if share.whole.count == 0:
-        return "tied table on the last stage"
-    if share.vocabulary:
-        return "vocabulary padding"
-    return {"norm": "norms", "router": "routers"}.get(share.row.component, share.row.name)
-
-
-def held_by(architecture: Architecture, how: InferenceRun) -> Memory:
-    """What the fullest of the devices holds, and all of them in sum."""
-    batch, context = how.batch, how.length(architecture)
-    return Inference(architecture, how).fuller(batch, context).memory(batch, context)
-
-
-memory = keywords(InferenceRun, held_by)

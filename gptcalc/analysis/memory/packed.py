@@ -132,12 +132,10 @@ def kinds(pools: Sequence[Pool]) -> list[Kind]:
             page, halves = COMPRESSORS[pool.every]
             state = FP32 * page * 2 * halves * pool.elements
             states.setdefault(pool.every, []).append(Page(kept, _padded(latents, state)))
-    if 4 not in states:
-        raise InputError(
-            "--engine vllm: how it groups layers none of which has entries over 4 tokens is not known here",
-            "only ideal is",
-            "unsupported",
-        )
+    others = {pool.kind for pool in pools} - {*LATENTS, "compressed", "index", "open"}
+    if others or not any(pool.kind == "index" for pool in pools):
+        known = "in models of windows alone, some with entries over 4 tokens and an indexer"
+        raise InputError(f"--engine vllm: it runs compressed entries {known}", "ideal knows others", "unsupported")
     found = [Kind(ENTRIES, None, tuple(entries))]
     found += [Kind(WINDOW, limit, tuple(pages)) for limit, pages in windows.items()]
     for every, pages in states.items():

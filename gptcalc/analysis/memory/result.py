@@ -101,6 +101,7 @@ class Memory(Outcome, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     passes: str | None = None  # how a prompt is run; inference only
     published: bool = False  # whether the weights are as the model is published
+    draft: str | None = None  # a model beside it that proposes tokens
     host: int = 0  # bytes kept in the host's memory, by offload
     pieces: dict[str, int] = field(
         default_factory=dict

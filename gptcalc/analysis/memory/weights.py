@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gptcalc import units
 from gptcalc.analysis.memory import mixes, places
+from gptcalc.analysis.memory.forms import checked
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, by_stage, ledger
@@ -27,7 +28,7 @@ from gptcalc.architecture import (
     rotated,
     sublayers,
 )
-from gptcalc.dtypes import BF16, FORMATS, FP32, MXFP4, DType, Format, unknown, weight_format
+from gptcalc.dtypes import FP32, MXFP4, DType, Format, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
@@ -67,35 +68,6 @@ class Share(NamedTuple):
     def vocabulary(self) -> bool:
         """With padded rows."""
         return any(index.shard == "vocab" for index in self.tensor.indices)
-
-
-def names() -> list[str]:
-    """Every name that --dtype knows, without the groups of int4."""
-    return [*FORMATS, *mixes.MIXES]
-
-
-def checked(dtype: str) -> str:
-    """A data type's name as it is shown; InputError where there is none."""
-    mix = mixes.named(dtype)
-    if mix is not None:
-        return str(mix)
-    found = weight_format(dtype)
-    if found is None:
-        raise unknown(dtype, names())
-    return found.name
-
-
-def published(architecture: Architecture, engine: str = "ideal") -> str:
-    """The format in which a model is published; of llama.cpp, what its converter makes of that."""
-    stored = architecture.storage.weights or BF16.name
-    converted = engine == "llama.cpp" and architecture.storage.files is None
-    return mixes.converted(stored) if converted else stored
-
-
-def is_published(architecture: Architecture, dtype: str | None, engine: str) -> bool:
-    """Whether weights in the format that is asked for (None: none) are those of the published files."""
-    stored = published(architecture)
-    return dtype is None and (stored in mixes.AS_THEY_ARE or published(architecture, engine) == stored)
 
 
 class Weights:

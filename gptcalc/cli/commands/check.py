@@ -119,7 +119,7 @@ class _Analyses:
 
             return cached(self.architecture, self.how.to(CacheRun))
         if analysis == "memory":
-            from gptcalc.analysis.memory.inference import held_by
+            from gptcalc.analysis.memory.account import held_by
 
             return held_by(self.architecture, self.how.to(InferenceRun))
         if analysis == "flops":

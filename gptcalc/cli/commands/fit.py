@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
+from gptcalc.cli.options import Draft, Model, Set, context_warnings, drafted, loaded_to_run
 from gptcalc.conventions import FitRun, InferenceRun, TrainingFitRun, TrainingRun
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def command(
     device: DeviceName = None,
     devices: Devices = None,
     utilization: Utilization = None,
+    draft: Draft = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
     """Does it fit a device or a budget? The largest batch and context that do. Exit status 0 yes, 1 no.
@@ -34,8 +35,9 @@ def command(
 
     room = capacity(budget, device, utilization)
     loaded = loaded_to_run(model, settings, how.dtype)
+    proposer, notes = drafted(draft, how, how.dtype)
     architecture = loaded.architecture
-    warnings = (*loaded.notes, *context_warnings(architecture, how))
+    warnings = (*loaded.notes, *notes, *context_warnings(architecture, how))
     if isinstance(how, TrainingRun):
         from gptcalc.analysis.memory.fit_training import fitted_training
 
@@ -47,7 +49,7 @@ def command(
     from gptcalc.analysis.memory.fit import advised, judged
 
     served = over(architecture, asked_devices(devices, room), how).to(FitRun, utilization=room.share)
-    verdict, asked = judged(architecture, room.bytes, served, room.title)
+    verdict, asked = judged(architecture, room.bytes, served, room.title, proposer)
 
     @cache
     def whole() -> Fit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gptcalc.cli.answer import Answer, plotted, show
 from gptcalc.cli.budget import DeviceName, Devices, asked_devices, capacity
-from gptcalc.cli.options import Model, Plot, Set, context_warnings, loaded_to_run
+from gptcalc.cli.options import Draft, Model, Plot, Set, context_warnings, drafted, loaded_to_run
 from gptcalc.conventions import InferenceRun, TrainingRun
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def command(
     how: InferenceRun | TrainingRun,
     device: DeviceName = None,
     devices: Devices = None,
+    draft: Draft = None,
     settings: Set = [],  # noqa: B006
     plot: Plot = False,
 ) -> Answer:
@@ -34,20 +35,21 @@ def command(
     room = None if device is None else capacity(None, device, None)
     number = devices if room is None else asked_devices(devices, room)
     loaded = loaded_to_run(model, settings, how.dtype)
-    warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
+    proposer, notes = drafted(draft, how, how.dtype)
+    warnings = (*loaded.notes, *notes, *context_warnings(loaded.architecture, how))
     if isinstance(how, TrainingRun):
         from gptcalc.analysis.memory.training import trained
 
         step = trained(loaded.architecture, over(loaded.architecture, number, how))
         return _drawn(step, warnings) if plot else Answer(step, show("memory", step), warnings)
-    from gptcalc.analysis.memory.inference import held_by
+    from gptcalc.analysis.memory.account import held_by
 
     served = over(loaded.architecture, number, how)
     if room is not None:
         from gptcalc.analysis.memory.vllm import settled
 
         served = settled(served, room.bytes, room.title)
-    found = held_by(loaded.architecture, served)
+    found = held_by(loaded.architecture, served, proposer)
     return _drawn(found, warnings) if plot else Answer(found, show("memory", found), warnings)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import Budget, DeviceName, Devices, Utilization, asked_devices, capacity
-from gptcalc.cli.options import Model, Set, context_warnings, loaded_to_run
+from gptcalc.cli.options import Draft, Model, Set, context_warnings, drafted, loaded_to_run
 from gptcalc.conventions import FitRun, InferenceRun
-from gptcalc.options import Option
 
 RESULT = "gptcalc.analysis.memory.serve:Served"
 
@@ -20,10 +17,7 @@ def command(
     device: DeviceName = None,
     devices: Devices = None,
     utilization: Utilization = None,
-    draft: Annotated[
-        str | None,
-        Option("A smaller model beside it that proposes tokens.", "MODEL"),
-    ] = None,
+    draft: Draft = None,
     settings: Set = [],  # noqa: B006
 ) -> Answer:
     """What a server has left for its cache: tokens, blocks, requests at once. Exit status 1: not even one.
@@ -33,14 +27,13 @@ def command(
     """
     from gptcalc.analysis.memory.serve import served
     from gptcalc.analysis.memory.sharding import over
-    from gptcalc.sources import load
 
     room = capacity(budget, device, utilization)
     loaded = loaded_to_run(model, settings, how.dtype)
-    proposer = None if draft is None else load(draft)
+    proposer, notes = drafted(draft, how, how.dtype)
     architecture = loaded.architecture
-    warnings = (*loaded.notes, *(proposer.notes if proposer else ()), *context_warnings(architecture, how))
+    warnings = (*loaded.notes, *notes, *context_warnings(architecture, how))
     run = over(architecture, asked_devices(devices, room), how)
     how_ = run.to(FitRun, utilization=room.share)
-    found = served(architecture, room.bytes, how_, room.title, proposer.architecture if proposer else None)
+    found = served(architecture, room.bytes, how_, room.title, proposer)
     return Answer(found, show("serve", found, room.title), warnings, 0 if found.starts else 1)
