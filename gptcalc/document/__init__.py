@@ -33,6 +33,15 @@ def build(document: Mapping[str, Any]) -> Architecture:
     return builder.architecture(encoder)
 
 
+def without_unread(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same document without sizes of sublayers that it has none of. Raises InputError where layers are wrong."""
+    plain = {key: value for key, value in document.items() if key not in ABOUT or key == "name"}
+    builder = Builder(*split(plain, CORE))
+    layers = builder.stack()
+    builder.mtp(layers)
+    return {key: value for key, value in document.items() if key not in builder.unread()}
+
+
 def split(plain: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """A document's keys, and its sections."""
     sections = {key: value for key, value in plain.items() if isinstance(value, Mapping) and _is_section(key, value)}
@@ -64,4 +73,4 @@ def _is_section(key: str, value: Mapping[str, Any]) -> bool:
     return key in KINDS or "like" in value
 
 
-__all__ = ["ABOUT", "ABOUT_ORDER", "CORE", "KINDS", "Document", "build"]
+__all__ = ["ABOUT", "ABOUT_ORDER", "CORE", "KINDS", "Document", "build", "without_unread"]

@@ -228,6 +228,11 @@ class Builder:
             return choice
         return self.norm if choice else None
 
+    def unread(self) -> list[str]:
+        """Keys for sublayers that none of the layers has."""
+        read = {key for mixer in self.resolved.values() for key in inherited(type(mixer)).values()}
+        return [key for key in INHERITED if getattr(self.doc, key) is not None and key not in read]
+
     def check_top_level(self) -> None:
         """Keys that would be ignored silently are refused."""
         doc = self.doc
@@ -236,11 +241,9 @@ class Builder:
         tables = ("learned", "sinusoidal") if doc.embedding.offset else ("learned",)
         if doc.position not in tables and (doc.embedding.rows or doc.embedding.offset):
             raise InputError(f"embedding.rows: position is {doc.position!r}, so there is no table of positions")
-        read = {key for mixer in self.resolved.values() for key in inherited(type(mixer)).values()}
-        for key in INHERITED:
-            if getattr(doc, key) is not None and key not in read:
-                readers = [name for name, kind in KINDS.items() if key in inherited(kind).values()]
-                raise InputError(f"{key}: the layers have no {' or '.join(readers)} that reads it")
+        for key in self.unread():
+            readers = [name for name, kind in KINDS.items() if key in inherited(kind).values()]
+            raise InputError(f"{key}: the layers have no {' or '.join(readers)} that reads it")
 
     # layers
 

@@ -75,6 +75,20 @@ def test_totals_are_the_classes(config: dict[str, Any], expected: int) -> None:
     assert total(config) == expected
 
 
+@pytest.mark.parametrize(
+    ("model_type", "n_layers", "expected"),
+    [
+        ("qwen3_next", 3, 5_567_926_848),
+        ("qwen3_5_text", 3, 2_689_462_848),
+        ("olmo_hybrid", 3, 1_387_657_464),  # its class makes the last layer attention where there is no fourth
+        ("beam", 1, 1_975_280_944),  # three layers at either end would be others
+    ],
+)
+def test_copies_of_a_few_layers(model_type: str, n_layers: int, expected: int) -> None:
+    """The classes' defaults, cut."""
+    assert total({"model_type": model_type, "num_hidden_layers": n_layers}) == expected
+
+
 MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}
 
 
@@ -401,3 +415,62 @@ def test_a_part_that_leaves_sizes_out() -> None:
     llama = {key: value for key, value in SMALL.items() if key not in ("head_dim", "vocab_size")}
     found = read({"model_type": "voxtral", "text_config": {"model_type": "llama", **llama}}).document
     assert (found["d_head"], found["v"]) == (128, 131072)
+
+
+SWITCH = {
+    "model_type": "switch_transformers", "architectures": ["SwitchTransformersForConditionalGeneration"],
+    "vocab_size": 97, "d_model": 64, "num_layers": 4, "num_heads": 4, "num_experts": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"num_sparse_decoder_layers": 1, "decoder_sparse_step": 4, "encoder_sparse_step": 1}, 15_216_448),
+        ({"encoder_sparse_step": 0}, 9_972_032),
+    ],
+)
+def test_a_step_that_is_given_outweighs_the_number_of_sparse_layers(fields: dict[str, Any], expected: int) -> None:
+    """The class computes it, then takes what the file says."""
+    assert total({**SWITCH, **fields}) == expected
+
+
+def test_the_parts_of_t5gemma_have_the_rows_that_they_say() -> None:
+    """T5GemmaConfig's own vocab_size is read by none of its tables."""
+    part = {**SMALL, "vocab_size": 101}
+    config = {"model_type": "t5gemma", "vocab_size": 97, "encoder": part, "decoder": part}
+    assert build(read(config).document).v == 101
+
+
+def test_null_is_the_default_of_layers_that_choose_by_a_table() -> None:
+    """Three layers of DeepSeek-V4 choose by a fixed table, without a selection bias."""
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 6}
+    assert read({**config, "num_hash_layers": None}).document == read(config).document
+
+
+def test_dbrx_turns_by_its_rotary_parameters() -> None:
+    """rope_theta among the attention's fields is what published files have."""
+    config = {"model_type": "dbrx", "attn_config": {"rope_theta": 5e5}}
+    assert read(config).document["rope"]["theta"] == 5e5
+    given = {**config, "rope_parameters": {"rope_type": "default", "rope_theta": 2e4}}
+    assert read(given).document["rope"]["theta"] == 2e4
+
+
+@pytest.mark.parametrize(
+    ("model_type", "said"),
+    [("bert", "a second bias"), ("bart", "one for both"), ("t5", "as published files have them")],
+)
+def test_what_version_5_makes_of_untied_tables_is_said(model_type: str, said: str) -> None:
+    """BertForMaskedLM then has a bias that nothing reads, BART's class four tables, T5's one."""
+    notes = read({"model_type": model_type, "tie_word_embeddings": False}).notes
+    assert any(said in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"model_type": "ernie4_5_moe", "moe_norm_min": 10.0}, {"model_type": "deberta", "relative_attention": True}],
+)
+def test_what_would_change_a_pass_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        read(config)
+    assert caught.value.kind == "unsupported"

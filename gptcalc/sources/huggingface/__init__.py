@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gptcalc.architecture import Architecture
-from gptcalc.document import build
+from gptcalc.document import build, without_unread
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import DRAFTS, READERS
 from gptcalc.sources.huggingface.fields import Fields, shown
@@ -60,10 +60,21 @@ def read(config: Mapping[str, Any]) -> Reading:
     if not aim.known:
         notes.append(assumed_class(aim, fields))
     try:
-        architecture = build(document)
+        document, architecture = built(document)
     except InputError as error:
         raise explained(error, fields) from None
     return Reading(document, architecture, (*notes, *assumed(fields)), model_type)
+
+
+def built(document: dict[str, Any]) -> tuple[dict[str, Any], Architecture]:
+    """What a document describes; of copies that are cut to a few layers without sizes that none of these reads."""
+    try:
+        return document, build(document)
+    except InputError:
+        shorter = without_unread(document)
+        if shorter == document:
+            raise
+        return shorter, build(shorter)
 
 
 def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> Reader:

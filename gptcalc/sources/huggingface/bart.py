@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, flag, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, flag, size, tied, when
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 _layer: Names = {
@@ -37,6 +37,12 @@ def _stack_names(side: str) -> Names:
 
 _scale = when("scale_embedding", "sqrt(d)")
 
+#: as its classes are since version 5; those before had one table for both, and so have the files that they wrote
+FOUR_TABLES = (
+    "transformers 5 then makes tables for encoder and decoder apart, and one that nothing reads; counted is what "
+    "published files have, one for both beside the output matrix"
+)
+
 BART = Reader(
     document={
         "d": size("d_model", "hidden_size"),
@@ -45,7 +51,7 @@ BART = Reader(
         "n_heads": size("decoder_attention_heads"),
         "n_layers": size("decoder_layers"),
         "d_ff": size("decoder_ffn_dim"),
-        "tying": flag("tie_word_embeddings"),
+        "tying": tied(FOUR_TABLES),
         "position": "learned",
         "norm": {"kind": "layernorm"},
         "norm_at": "post",
@@ -127,6 +133,7 @@ WHISPER = BART.but(
     document={
         **_PRE,
         "c": size("max_target_positions"),
+        "tying": flag("tie_word_embeddings"),
         "bias": ["q", "v", "out", "mlp"],
         "embedding": {"scale": _scale},
         "head": None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import TANH, encoders, function, scores
-from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, size, tied
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 #: a dense layer and a norm of the model's kind, then the token table with one bias more
@@ -38,6 +38,9 @@ def names(base: str) -> Names:
     }
 
 
+#: as its classes are since version 5
+TWO_BIASES = "transformers then keeps a second bias of the output matrix, which nothing reads and which is not counted"
+
 BERT = Reader(
     document={
         "d": size("hidden_size"),
@@ -46,7 +49,7 @@ BERT = Reader(
         "n_heads": size("num_attention_heads"),
         "n_layers": size("num_hidden_layers"),
         "d_ff": size("intermediate_size"),
-        "tying": flag("tie_word_embeddings"),
+        "tying": tied(TWO_BIASES),
         "position": "learned",
         "norm": layernorm(),
         "norm_at": "post",
@@ -143,6 +146,7 @@ _electra_dense = {"function": "gelu", "norm": False}
 
 ELECTRA = BERT.but(
     document={
+        "tying": flag("tie_word_embeddings"),
         "embedding": {
             "width": size("embedding_size"),
             "types": size("type_vocab_size", least=0),

@@ -20,9 +20,18 @@ def kinds(fields: Fields) -> set[str]:
     return found
 
 
+def read_kinds(fields: Fields) -> set[str]:
+    """The same, which is nothing's where relative attention is off; where it is on and they are none, the class makes
+    a table that nothing reads."""
+    found = kinds(fields)
+    if fields.flag("relative_attention") and not found:
+        raise fields.unsupported("pos_att_type", "relative_attention without any makes a table that nothing reads")
+    return found
+
+
 def distances(fields: Fields) -> dict[str, Any] | None:
     """The vectors of distances; without logarithmic ones there are as many as positions, on both sides."""
-    found = kinds(fields)
+    found = read_kinds(fields)
     own = not fields.flag("share_att_key")
     normed = [word.strip() for word in (fields.word("norm_rel_ebd") or "none").lower().split("|")]
     most, buckets = fields.number("max_relative_positions") or -1, fields.number("position_buckets") or -1
@@ -94,7 +103,7 @@ DEBERTA = BERT.but(
 
 def first_distances(fields: Fields) -> dict[str, Any] | None:
     """Of the first version: matrices of its own for positions, and no logarithm."""
-    found = kinds(fields)
+    found = read_kinds(fields)
     most = fields.number("max_relative_positions") or -1
     if not fields.flag("relative_attention") or not found:
         return None

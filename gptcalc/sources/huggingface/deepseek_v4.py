@@ -39,8 +39,13 @@ def by_ratio(fields: Fields, n: int) -> Sequence[str]:
     return [RATIOS[ratio] for ratio in ratios[:n]]
 
 
+#: layers that choose experts by a fixed table where a config says nothing, or null
+HASHED = 3
+
+
 def hashed_first(fields: Fields, n: int) -> Sequence[str]:
-    count = min(n, fields.size("num_hash_layers", least=0) or 0)
+    given = fields.size("num_hash_layers", least=0)
+    count = min(n, HASHED if given is None else given)
     return ["hashed"] * count + ["moe"] * (n - count)
 
 
@@ -212,7 +217,7 @@ DEEPSEEK_V4 = LLAMA.but(
     },
     defaults={
         "partial_rotary_factor": 0.125,
-        "num_hash_layers": 3,
+        "num_hash_layers": HASHED,
         "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128},
     },
     vendor={"n_shared_experts": "DeepSeek"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gptcalc.sources.huggingface.bert import BERT
 from gptcalc.sources.huggingface.heads import encoders, function
-from gptcalc.sources.huggingface.reader import Reader, activation, size
+from gptcalc.sources.huggingface.reader import Reader, activation, flag, size
 from gptcalc.sources.huggingface.tensors import in_layers
 
 _masked = {
@@ -15,6 +15,7 @@ _relu = {"function": "relu", "norm": False}
 
 DISTILBERT = BERT.but(
     document={
+        "tying": flag("tie_word_embeddings"),
         "d": size("dim", "hidden_size"),
         "n_heads": size("n_heads", "num_attention_heads"),
         "n_layers": size("n_layers", "num_hidden_layers"),

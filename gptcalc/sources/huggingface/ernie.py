@@ -37,8 +37,8 @@ ERNIE_MOE = ERNIE.but(
             "bias": when("use_bias", ["shared"]),
         },
     },
+    only={"moe_norm_min": (1e-12,)},  # that of the chosen weights' sum, which is never so small
     irrelevant=(
-        "moe_norm_min",
         "moe_capacity",
         "moe_gate",
         "moe_use_aux_free",

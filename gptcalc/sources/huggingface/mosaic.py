@@ -80,7 +80,8 @@ def base(fields: Fields) -> float | int | None:
     """The rotation's base. transformers 5.24 looks for rope_theta in the whole config alone and turns published models,
     which have it among the attention's fields, by the default of others; counted is what the published files say."""
     own = fields.number("attn_config.rope_theta")
-    return None if fields.present("rope_theta") else own
+    said = "rope_theta" in (fields.mapping("rope_parameters") or {}) or fields.present("rope_theta")
+    return None if said else own
 
 
 #: a width written as hidden_size is the whole model's here; transformers 5.24 reads it after it has made the experts,

@@ -82,6 +82,7 @@ def stretched(fields: Fields) -> dict[str, Any] | None:
 
 GTE = BERT.but(
     document={
+        "tying": flag("tie_word_embeddings"),
         "position": None,
         "rope": Hole(stretched),
         "causal": False,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.olmo import OLMO2
-from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, every, listed, stack
+from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, each, every, listed, stack
 from gptcalc.sources.huggingface.qwen_next import GATED_DELTA_NET, convolutions
 from gptcalc.sources.huggingface.reader import Hole, Reader, when
 from gptcalc.sources.huggingface.tensors import bare, in_layers
@@ -25,11 +27,21 @@ def value_heads(fields: Fields) -> int:
     return fields.size("linear_num_value_heads") or fields.needed("num_attention_heads")
 
 
+def fourth(unit: str, other: str) -> Callable[[Fields, int], Sequence[str]]:
+    """Every fourth layer; the last one where there are fewer."""
+
+    def read(fields: Fields, n: int) -> Sequence[str]:
+        found = [*each(every(4, unit, other), fields, n)]
+        return found if unit in found else [*found[:-1], unit]
+
+    return read
+
+
 OLMO_HYBRID = OLMO2.but(
     document={
         "layers": stack(
-            listed("layer_types", {FULL: "attn", RECURRENT: "gdn"}, every(4, "attn", "gdn")),
-            listed("layer_types", {FULL: "mlp", RECURRENT: "pre"}, every(4, "mlp", "pre")),
+            listed("layer_types", {FULL: "attn", RECURRENT: "gdn"}, fourth("attn", "gdn")),
+            listed("layer_types", {FULL: "mlp", RECURRENT: "pre"}, fourth("mlp", "pre")),
         ),
         "gdn": {
             **GATED_DELTA_NET,

@@ -105,7 +105,7 @@ def first(k: str | int, unit: str, other: Units) -> Units:
     """`unit` in the first k layers, then `other`."""
 
     def read(fields: Fields, n: int) -> Sequence[str]:
-        count = k if isinstance(k, int) else fields.size(k, least=0) or 0
+        count = min(k, n) if isinstance(k, int) else fields.size(k, least=0) or 0
         if count > n:
             raise InputError(f"{fields.within}{k} = {count} exceeds the {n} layers of the model")
         return [unit] * count + list(each(other, fields, n))[count:]

@@ -65,6 +65,19 @@ def flag(*names: str) -> Hole:
     return Hole(lambda fields: fields.flag(*names))
 
 
+def tied(otherwise: str) -> Hole:
+    """Whether output and embedding are one table. Where a config says that they aren't, a note: what transformers does
+    then, that no publisher's checkpoint has."""
+
+    def read(fields: Fields) -> bool | None:
+        found = fields.flag("tie_word_embeddings")
+        if found is False:
+            fields.notes.append(f"{fields.within}tie_word_embeddings is false: {otherwise}")
+        return found
+
+    return Hole(read)
+
+
 def choice(*names: str, **meanings: Any) -> Hole:
     """A field with named values: what each stands for in a document. Other values are refused."""
 

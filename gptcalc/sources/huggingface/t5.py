@@ -4,9 +4,10 @@ FLAN, mT5, UMT5, ByT5; Switch, whose feed-forward layers are mixtures of experts
 from __future__ import annotations
 
 from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.bart import FOUR_TABLES
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
-from gptcalc.sources.huggingface.reader import FUNCTIONS, GATED, Hole, Reader, activation, flag, rmsnorm, size, when
+from gptcalc.sources.huggingface.reader import FUNCTIONS, GATED, Hole, Reader, activation, rmsnorm, size, tied, when
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
 #: T5 has no table of positions; its configs name the length that it was trained on
@@ -57,6 +58,9 @@ def _stack_names(side: str, feed_forward: int) -> Names:
     }
 
 
+#: of T5's classes since version 5; not of Switch's
+TIED_ANYWAY = "transformers 5 ties them all the same; counted are both, as published files have them"
+
 T5 = Reader(
     document={
         "d": size("d_model", "hidden_size"),
@@ -66,7 +70,7 @@ T5 = Reader(
         "n_layers": Hole(lambda fields: fields.size("num_decoder_layers") or fields.needed("num_layers")),
         "d_head": size("d_kv", "head_dim"),
         "d_ff": size("d_ff"),
-        "tying": flag("tie_word_embeddings"),
+        "tying": tied(TIED_ANYWAY),
         "position": "none",
         "norm": rmsnorm("layer_norm_epsilon"),
         "mlp": Hole(feed_forward),
@@ -119,15 +123,16 @@ MT5 = T5.but(document={"logit_scale": None})
 # --- Switch -----------------------------------------------------------------------------------------------------------
 
 
-def sparse(attention: str, *layers: str, experts: str) -> Hole:
-    """The expression of layers of which the second of every so many has experts."""
+def sparse(attention: str, *layers: str, experts: str, step_name: str) -> Hole:
+    """The expression of layers of which the second of every so many has experts: a step that a config gives, which is
+    what the class writes, outweighs the number of such layers."""
 
     def read(fields: Fields) -> str:
         n = next(n for n in map(fields.size, layers) if n is not None)
         if n > MOST_LISTED:
             raise InputError(f"{fields.within}{layers[0]} = {n}: layers of several kinds are read up to {MOST_LISTED}")
-        n_sparse = fields.size(experts, least=0) or 0
-        step = n // n_sparse if n_sparse else n
+        n_sparse, given = fields.size(experts, least=0) or 0, fields.size(step_name, least=0)
+        step = given if given is not None else n // n_sparse if n_sparse else n
         parts = ["moe" if step == 1 or (step > 0 and i % step == 1) else "mlp" for i in range(n)]
         return expression([f"{attention}+{part}" for part in parts])
 
@@ -136,9 +141,11 @@ def sparse(attention: str, *layers: str, experts: str) -> Hole:
 
 SWITCH = T5.but(
     document={
+        "tying": tied(FOUR_TABLES),
         "mlp": activation("dense_act_fn", gated=False),
         "logit_scale": when("tie_word_embeddings", Hole(lambda fields: float(fields.needed("d_model")) ** -0.5)),
-        "layers": sparse("attn+cross", "num_decoder_layers", "num_layers", experts="num_sparse_decoder_layers"),
+        "layers": sparse("attn+cross", "num_decoder_layers", "num_layers", experts="num_sparse_decoder_layers",
+                         step_name="decoder_sparse_step"),
         "moe": {
             "n_experts": size("num_experts"),
             "top_k": 1,
@@ -149,11 +156,12 @@ SWITCH = T5.but(
         },
         "encoder": {
             "n_layers": size("num_layers", "num_hidden_layers"),
-            "layers": sparse("attn", "num_layers", experts="num_sparse_encoder_layers"),
+            "layers": sparse("attn", "num_layers", experts="num_sparse_encoder_layers",
+                             step_name="encoder_sparse_step"),
         },
     },
     only={"feed_forward_proj": ("relu", "gated-gelu", "gelu")},
-    irrelevant=("expert_capacity", "encoder_sparse_step", "decoder_sparse_step", "router_type", "add_router_probs",
+    irrelevant=("expert_capacity", "router_type", "add_router_probs",
                 "router_ignore_padding_tokens", "is_gated_act", "feed_forward_proj"),
     names={
         f"{start}{stem}": entry

@@ -9,7 +9,7 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.gemma import GEMMA2, query_scale
 from gptcalc.sources.huggingface.pattern import every, listed, stack
-from gptcalc.sources.huggingface.reader import SEARCHED, Hole, Reader, number, size
+from gptcalc.sources.huggingface.reader import SEARCHED, Hole, Reader, number
 from gptcalc.sources.huggingface.tensors import Names, in_layers
 from gptcalc.sources.huggingface.windows import TYPES
 
@@ -88,9 +88,9 @@ def _stack_names(side: str) -> Names:
 
 
 T5GEMMA = Reader(
-    document={SEARCHED: Hole(stacks), "v": size("vocab_size")},
+    document={SEARCHED: Hole(stacks)},
     only={"is_encoder_decoder": True},
-    irrelevant=frozenset({"dropout_rate", "classifier_dropout_rate"}),
+    irrelevant=frozenset({"dropout_rate", "classifier_dropout_rate", "vocab_size"}),
     classes={
         "": {},
         "ForConditionalGeneration": {},
