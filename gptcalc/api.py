@@ -263,10 +263,11 @@ def explain(model: AnyModel, how: ExplainRun) -> Explanation:
 
 def trace(model: AnyModel, *, context: int | None = None, source: int | None = None, decode: int = 0) -> Trace:
     """The witness's forward pass without data: shapes stage by stage, the last `decode` tokens one by one."""
-    from gptcalc.tracing import shapes
+    from gptcalc.tracing import shapes, usual_length
 
     architecture, how = _architecture(model), Run(context=context, source=source)
-    return shapes(architecture, how.length(architecture), decode, how.source_length(architecture))
+    length = usual_length(architecture) if how.context is None else how.length(architecture)
+    return shapes(architecture, length, decode, how.source_length(architecture))
 
 
 # --- several models ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, ChannelMixing, Recurrent, ShortConvolution, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model, Result
@@ -26,6 +26,8 @@ from gptcalc.reference.tally import Array, Event
 
 #: what a trace without data walks, step by step; far beyond any model
 MOST_TOKENS, MOST_STEPS, MOST_LAYERS = 2**40, 1_000, 2_000
+#: steps of recurrences, which go one by one: of a trace at most, and of one whose length nobody says
+MOST_STATES, USUAL_STATES = 2**20, 2**16
 
 PLACE = re.compile(r"(encoder)?\.?(?:layers\.(\d+)\.)?(.*)")
 
@@ -88,6 +90,24 @@ class Run(NamedTuple):
     arrays: dict[str, Array]
 
 
+def walked(architecture: Architecture, tokens: int) -> int:
+    """How many steps the recurrences of all layers take: one a token, or one a chunk where states go by chunks."""
+    steps = 0
+    for block, n in architecture.groups():
+        for mixer in sublayers(block):
+            if isinstance(mixer, Recurrent) and not isinstance(mixer, (ShortConvolution, ChannelMixing)):
+                steps += n * -(-tokens // getattr(mixer, "chunk", 1))
+    return steps
+
+
+def usual_length(architecture: Architecture) -> int:
+    """The model's own context; of recurrences as much as takes a moment."""
+    length = architecture.c
+    while walked(architecture, length) > USUAL_STATES:
+        length = 2 ** ((length - 1).bit_length() - 1)
+    return length
+
+
 def shapes(architecture: Architecture, context: int, decode: int = 0, source: int = 0) -> Trace:
     """The whole model without data: a prefill, then `decode` tokens one by one, `context` tokens in all; an encoder
     reads `source` tokens.
@@ -100,6 +120,13 @@ def shapes(architecture: Architecture, context: int, decode: int = 0, source: in
     for what, n, most in (("--context", context, MOST_TOKENS), ("--decode", decode, MOST_STEPS)):
         if n > most:
             raise InputError(f"{what} {n}: a trace goes up to {most:,}", kind="usage")
+    if (steps := walked(architecture, context)) > MOST_STATES:
+        problem = f"the recurrences of {architecture.name} would take {steps:,} steps one by one"
+        raise InputError(
+            f"--context {context}: {problem}; a trace goes up to {MOST_STATES:,}",
+            f"such as --context {usual_length(architecture)}",
+            "usage",
+        )
     if architecture.n_layers > MOST_LAYERS:
         problem = f"{architecture.name} has {architecture.n_layers:,} layers, a trace walks {MOST_LAYERS:,} at most"
         raise InputError(problem, f"such as --set n_layers={MOST_LAYERS}", "unsupported")

@@ -11,6 +11,7 @@ import pytest
 from gptcalc import cli, tracing
 from gptcalc.analysis.flops import flops
 from gptcalc.sources import load
+from tests.conftest import Command
 from tests.golden_models import FOLDER
 
 GOLDEN = str(FOLDER / "deepseek_v3")
@@ -138,3 +139,12 @@ def test_validate_materialises_what_fits(capsys: pytest.CaptureFixture[str]) -> 
     assert row["checks"][-1]["found"] == "finite logits"
     (row,) = json.loads(said(capsys, "validate", "deepseek-v3", "--materialize", "--json"))
     assert "not run" in row["checks"][-1]["found"]
+
+
+def test_recurrences_that_go_one_by_one_are_bounded(gptcalc: Command) -> None:
+    """RWKV-7 0.1B: 12 layers, a step a token each; 2¹⁶ steps are 5,461 tokens, and 4,096 the power of two below."""
+    assert gptcalc("trace", "rwkv-7-world-0.1b", "--get", "context").out == "4096\n"
+    assert gptcalc("trace", "mamba2-130m", "--context", "64K", "--get", "context").out == "65536\n"  # by chunks of 256
+    refused = gptcalc("trace", "rwkv-7-world-0.1b", "--context", "128K")
+    assert (refused.status, refused.out) == (2, "")
+    assert "1,572,864 steps one by one" in refused.err

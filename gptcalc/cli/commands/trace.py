@@ -90,7 +90,8 @@ def command(
             if given is not None:
                 raise InputError(f"{option} needs --tokens", "such as --tokens 5,23,7", "usage")
         warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
-        length, source = how.length(loaded.architecture), how.source_length(loaded.architecture)
+        source = how.source_length(loaded.architecture)
+        length = tracing.usual_length(loaded.architecture) if how.context is None else how.length(loaded.architecture)
         found = tracing.shapes(loaded.architecture, length, decode, source)
         return Answer(found, show("trace", found), warnings)
     for name in ("context", "source"):
