@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gptcalc.document import build
+from gptcalc.document.resolved import resolved
 from gptcalc.sources import load, preset, text
 from tests.conftest import Command
 from tests.oracle import ENTRIES, model
-from tests.strategies import documents
+from tests.strategies import documents, every_document
 
 #: the fixtures here keep nothing from one example to the next
 REUSED: dict[str, Any] = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
@@ -91,3 +92,27 @@ def test_edits_are_shown(gptcalc: Command) -> None:
     document = preset.parse(shown.out, "shown")
     assert document["n_layers"] == 2
     assert document["attn"] == {"window": 16}
+
+
+def test_every_default_is_filled_in(gptcalc: Command) -> None:
+    """GPT-2 by its paper and config: heads of 64 channels, an MLP of 4·768, biases everywhere, a learned table."""
+    found = gptcalc("show", "gpt2", "--resolved", "--json").json
+    assert (found["attn"]["d_head"], found["attn"]["n_kv_heads"], found["mlp"]["d_ff"]) == (64, 12, 4 * 768)
+    assert (found["attn"]["bias"], found["mlp"]["bias"]) == (["q", "k", "v", "out"], ["up", "down"])
+    assert (found["embedding"]["width"], found["embedding"]["rows"]) == (768, 1024)
+    assert (found["layers"], found["norm_at"], found["causal"], found["mtp"]) == ("n*attn+mlp", "pre", True, 0)
+
+
+@given(every_document())
+@settings(max_examples=60, deadline=None)
+def test_filled_in_it_is_the_same_model(document: dict[str, Any]) -> None:
+    full = resolved(document)
+    assert build(text.parse_yaml(preset.dump(full))) == build(document)
+    assert full.keys() >= document.keys()
+    assert len(full) > len(document)
+
+
+@pytest.mark.parametrize("name", preset.names()[::8])
+def test_a_preset_filled_in_is_the_same_model(name: str) -> None:
+    document = load(name).document
+    assert build(resolved(document)) == build(document)
