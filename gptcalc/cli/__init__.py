@@ -22,7 +22,7 @@ GROUPS = {
     "What a model costs": ("params", "kv", "flops", "memory", "fit", "serve", "time", "train"),
     "Several models": ("compare", "diff", "sweep", "design"),
     "What is known": ("presets", "devices", "keys", "columns", "dtypes", "types"),
-    "Inside a model": ("show", "explain", "trace", "validate", "check"),
+    "Inside a model": ("show", "explain", "page", "trace", "validate", "check"),
 }
 
 #: characters of an error that are shown

@@ -298,9 +298,10 @@ def written(items: Iterable[expression.Repeated | expression.BlockNames]) -> Ite
 
 
 def shortened(blocks: list[str]) -> str:
-    """An expression for these blocks: what repeats in brackets, else equal ones that follow each other together."""
+    """An expression for these blocks: what repeats in brackets, as often as there are layers, the last time maybe cut;
+    else equal ones that follow each other together."""
     n = len(blocks)
-    period = next(p for p in range(1, n + 1) if n % p == 0 and blocks == blocks[:p] * (n // p))
+    period = next(p for p in range(1, n + 1) if all(block == blocks[at % p] for at, block in enumerate(blocks)))
     runs: list[tuple[str, int]] = []
     for block in blocks[:period]:
         if runs and runs[-1][0] == block:
@@ -308,7 +309,7 @@ def shortened(blocks: list[str]) -> str:
         else:
             runs.append((block, 1))
     inner = " ".join(block if count == 1 else f"{count}*{block}" for block, count in runs)
-    return inner if period == n else f"{n // period}*[{inner}]"
+    return inner if period == n else f"n*[{inner}]"
 
 
 def predicting(v: Variant) -> Document:

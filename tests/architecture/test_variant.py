@@ -149,7 +149,13 @@ def test_any_preset_has_a_variant_or_is_refused(share: int) -> None:
 
 @pytest.mark.parametrize(
     ("blocks", "expression"),
-    [(["a"] * 4, "4*[a]"), (["a", "a", "b"] * 2, "2*[2*a b]"), (["c", "a", "a"], "c 2*a"), (["a"], "a")],
+    [
+        (["a"] * 4, "n*[a]"),
+        (["a", "a", "b"] * 2, "n*[2*a b]"),
+        (["a", "b", "a"], "n*[a b]"),
+        (["c", "a", "a"], "c 2*a"),
+        (["a"], "a"),
+    ],
 )
 def test_what_repeats_is_written_once(blocks: list[str], expression: str) -> None:
     assert shortened(blocks) == expression

@@ -13,7 +13,7 @@ import pytest
 from gptcalc.equations import Workload, equations
 from gptcalc.equations.grammar import DEFINITIONS
 from gptcalc.report import latex, mathml
-from gptcalc.report.explain import explanation
+from gptcalc.report.explain import Wanted, explanation
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.conftest import Command
@@ -87,12 +87,12 @@ def test_a_line_in_mathml() -> None:
 
 
 @pytest.mark.parametrize("model", SOME)
-def test_a_page_is_well_formed_and_has_every_line(model: str, gptcalc: Command) -> None:
-    found = gptcalc("explain", model, "--format", "html").out
+def test_lines_as_a_page_without_a_script(model: str, gptcalc: Command) -> None:
+    found = gptcalc("explain", model, "--layer", "0", "--format", "html").out
     tree = ElementTree.fromstring(found.partition("\n")[2])
     made = load(model).architecture
     assert len(list(tree.iter("{http://www.w3.org/1998/Math/MathML}math"))) > 20
-    shown = explanation(model, equations(made), Workload(made.c))
+    shown = explanation(model, equations(made), Workload(made.c), tuple(made.blocks()), Wanted(layer=0))
     assert f"{shown.params:,} parameters" in found
     assert "http" not in found.replace("http://www.w3.org/1998/Math/MathML", "")  # nothing is fetched
 

@@ -8,7 +8,7 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import prod
 from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -21,6 +21,9 @@ from gptcalc.equations.roles import LOOKED_BACK
 #: elements per new token, per token of the past, per wanted position, whatever the length, and per token of the source
 Size: TypeAlias = tuple[int, int, int, int, int]
 
+
+#: counts the elements of what a line refers to, given what is made of all tokens so far
+Sized: TypeAlias = Callable[[Line, Reference, Set[str], Layout], Size]
 
 ALONE = Layout()
 
@@ -99,14 +102,14 @@ class Lives(NamedTuple):
         return found
 
 
-def moments(stage: Stage, parallel: Layout = ALONE) -> list[Moment]:
-    """The moments of a stage, one a line."""
+def moments(stage: Stage, parallel: Layout = ALONE, sized: Sized | None = None) -> list[Moment]:
+    """The moments of a stage, one a line. `sized`: counts elements in place of `elements`."""
     found_lives = lives(stage)
     lines, dying = found_lives.lines, found_lives.dying()
     over_past = made_of_past(lines)
 
     def size(value: Value) -> Size:
-        return elements(value.line, value.reference, over_past, parallel)
+        return (sized or elements)(value.line, value.reference, over_past, parallel)
 
     held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE)
     found = [Moment(stage.name, line.text, *n) for line, n in zip(lines, held, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from gptcalc.cli.answer import Answer, Format, document, show
 from gptcalc.cli.options import Model, Set, context_warnings, number
@@ -11,12 +11,19 @@ from gptcalc.conventions import ExplainRun
 from gptcalc.errors import InputError
 from gptcalc.options import Option
 
+if TYPE_CHECKING:
+    from gptcalc.sources import Model as Loaded
+
 RESULT = "gptcalc.report.explain:Explanation"
 
 
 def command(
     model: Model,
     how: ExplainRun,
+    beside: Annotated[
+        str | None,
+        Option("A second one, beside the first on the page that --format html makes.", "MODEL", positional=True),
+    ] = None,
     settings: Set = [],  # noqa: B006
     part: Annotated[
         str | None, Option("Only this: attention, mlp, experts, router, norm, mla, embedding, …", "PART")
@@ -37,6 +44,8 @@ def command(
     from gptcalc.report.explain import Wanted, explanation
     from gptcalc.sources import load
 
+    if beside is not None and (part or layer is not None):
+        raise InputError("explain: two models are shown whole", "leave --part and --layer out", "usage")
     if symbols and numbers:
         raise InputError("--symbols: with --numbers, nothing is left out", "one of them", "usage")
     loaded = load(model, settings)
@@ -47,5 +56,22 @@ def command(
     blocks = () if layer is None else tuple(architecture.blocks())
     found = explanation(architecture.name, lines, work, blocks, Wanted(part, layer))
     detail = "symbols" if symbols else "numbers" if numbers else "usual"
-    drawn: dict[Format, Callable[[], str]] = {"latex": document("latex", found), "html": document("mathml", found)}
+    page = document("mathml", found) if part or layer is not None else _page([loaded], beside, how)
+    drawn: dict[Format, Callable[[], str]] = {"latex": document("latex", found), "html": page}
     return Answer(found, show("explained", found, detail), warnings, drawn=drawn)
+
+
+def _page(models: list[Loaded], beside: str | None, how: ExplainRun) -> Callable[[], str]:
+    """The models as a page that opens at the run's length and phase."""
+
+    def text() -> str:
+        from gptcalc.report.page import document
+        from gptcalc.report.page.data import Shown
+        from gptcalc.sources import load
+
+        shown = [*models, *([load(beside)] if beside is not None else [])]
+        words = {"phase": how.phase, **({} if how.context is None else {"context": how.context})}
+        start = [{"m": model.architecture.name, **words} for model in shown]
+        return document([Shown(model.architecture, model.document) for model in shown], start)
+
+    return text
