@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -173,7 +173,7 @@ def sweep(
     jobs: int = 1,
     dtype: str = "bf16",
     kv_dtype: str = "bf16",
-) -> list[dict[str, int | str]]:
+) -> Points:
     """Every combination of values of a preset's keys, a row each: {"n_kv_heads": [1, 2, 4, 8]}.
 
     What is no model is left out. `where`, `sort` and `pareto` are as on the command line.
@@ -195,7 +195,7 @@ def sweep(
         jobs=jobs,
         how=SweepRun(dtype=dtype, kv_dtype=kv_dtype),
     )
-    return Sweep(grid).rows()
+    return Points(Sweep(grid).rows())
 
 
 def design(
@@ -276,11 +276,20 @@ def trace(model: AnyModel, *, context: int | None = None, source: int | None = N
 class Rows(list[dict[str, Any]]):
     """Rows with the same keys; a notebook shows them as a table."""
 
+    report: ClassVar[str] = "rows"  # whose table
+
     def _repr_html_(self) -> str:
-        from gptcalc.report import rows
+        from importlib import import_module
+
         from gptcalc.report.notebook import drawn
 
-        return drawn(rows.view(self, list(self[0]) if self else []))
+        return drawn(import_module(f"gptcalc.report.{self.report}").view(self, list(self[0]) if self else []))
+
+
+class Points(Rows):
+    """Points of a grid."""
+
+    report: ClassVar[str] = "sweep"
 
 
 class ColumnsRun(CompareRun, frozen=True, kw_only=True):

@@ -420,6 +420,11 @@ class CorpusRun(TrainingRun, frozen=True, kw_only=True):
                              "memory --training --lora has their memory", "unsupported")  # fmt: skip
 
 
+#: of a device's memory, where nothing is said: what engines are told to leave alone, as vLLM's gpu_memory_utilization
+#: of 0.9 does
+DEVICE_SHARE: Share = 0.9
+
+
 class PretrainRun(CorpusRun, frozen=True, kw_only=True):
     """The same over a corpus, at a share of the peak rate (None: what can be) or at a measured rate of all devices."""
 
@@ -428,7 +433,7 @@ class PretrainRun(CorpusRun, frozen=True, kw_only=True):
     mfu: Share | None = None
     tokens_per_second: Share | None = None
     price: Share | None = None  # of a device for an hour
-    utilization: Share = 1  # of a device's memory
+    utilization: Share = DEVICE_SHARE
 
 
 class FitRun(InferenceRun, frozen=True, kw_only=True):

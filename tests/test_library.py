@@ -42,6 +42,11 @@ ANSWERS = {
     "fit": (library.fit("gpt2", "1GiB"), ("fit", "gpt2", "--budget", "1GiB")),
     "explain": (library.explain("gpt2", context=8), ("explain", "gpt2", "--context", "8")),
     "trace": (library.trace("gpt2", context=8, decode=2), ("trace", "gpt2", "--context", "8", "--decode", "2")),
+    "time": (library.time("gpt2", "h100-sxm", batch=2), ("time", "gpt2", "--device", "h100-sxm", "--batch", "2")),
+    "train": (
+        library.train("gpt2", "8xh100-sxm", tokens=10**9),
+        ("train", "gpt2", "--device", "8xh100-sxm", "--tokens", "1B"),
+    ),
     "diff": (library.diff("gpt2", "llama-3-8b"), ("diff", "gpt2", "llama-3-8b")),
 }
 
@@ -80,6 +85,12 @@ def test_compare() -> None:
     assert list(library.compare(["gpt2"], context=8)[0])[:2] == ["model", "total"]
     with pytest.raises(InputError, match="no column"):
         library.compare(["gpt2"], columns="totl")
+
+
+def test_a_grid_is_rows() -> None:
+    rows = library.sweep("gpt2", {"n_layers": [12, 24]}, columns=["n_layers", "total"])
+    assert rows == [{"n_layers": 12, "total": 124439808}, {"n_layers": 24, "total": 124439808 + 12 * 7_087_872}]
+    assert rows._repr_html_().count("<tr>") == 3
 
 
 def test_presets() -> None:

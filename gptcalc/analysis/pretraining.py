@@ -9,7 +9,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, get_args
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.flops import counted
@@ -19,6 +18,7 @@ from gptcalc.analysis.memory.sharding import over
 from gptcalc.analysis.params import params
 from gptcalc.analysis.timed import peak
 from gptcalc.analysis.traffic import multiplied_in
+from gptcalc.answers import Outcome
 from gptcalc.conventions import FlopsRun, PretrainRun, Recompute, TrainingFitRun
 from gptcalc.errors import InputError
 
@@ -35,7 +35,7 @@ HOUR, DAY = 3600, 86400
 Basis = Literal["bound", "mfu", "measured"]
 
 
-class Pretraining(Struct, frozen=True, kw_only=True):
+class Pretraining(Outcome, frozen=True, kw_only=True):
     """The keys of `gptcalc train --json`. What hangs on the tokens is null where none are given."""
 
     model: str

@@ -14,6 +14,7 @@ from msgspec import Struct
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.room import largest, most
 from gptcalc.analysis.traffic import Costs, Traffic
+from gptcalc.answers import Outcome
 from gptcalc.conventions import InferenceRun, TimeRun
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Intensity(Struct, frozen=True):
     decode: float | None
 
 
-class Timed(Struct, frozen=True, kw_only=True):
+class Timed(Outcome, frozen=True, kw_only=True):
     """The keys of `gptcalc time --json`. What is of a decode step is null where a model has none."""
 
     model: str

@@ -165,10 +165,11 @@ def deliver(answer: Answer, output: Output) -> int:
         _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
         return answer.status
     text = rendered(answer, output) if asked or not output.quiet else ""
+    to_file = output.out is not None and output.out != "-"
+    if to_file:  # in front of the notes: a file that can't be written is one line
+        write_file(str(output.out), text)
     _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
-    if output.out is not None and output.out != "-":
-        write_file(output.out, text)
-    elif text and not paged(text, answer):
+    if not to_file and text and not paged(text, answer):
         try:
             write(text, not output.get and output.chosen() == "json")
         except BrokenPipeError:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from gptcalc import units
+from gptcalc.conventions import DEVICE_SHARE
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
@@ -49,9 +50,6 @@ Utilization: TypeAlias = Annotated[
     ),
 ]
 
-#: what an engine is told to leave alone, as vLLM's gpu_memory_utilization of 0.9 does
-DEVICE_SHARE = Fraction(9, 10)
-
 
 class Capacity(NamedTuple):
     """One device's memory, and what share of it may be used."""
@@ -72,7 +70,7 @@ def capacity(budget: int | None, device: str | None, utilization: Fraction | Non
     from gptcalc.sources import devices
 
     found = devices.asked(device or "")
-    return Capacity(found.model.visible, utilization or DEVICE_SHARE, found.model.title, found.number)
+    return Capacity(found.model.visible, utilization or Fraction(str(DEVICE_SHARE)), found.model.title, found.number)
 
 
 def asked_devices(devices: int | None, found: Capacity) -> int | None:

@@ -8,9 +8,12 @@ from importlib import import_module
 from gptcalc import units
 from gptcalc.analysis.memory.fit import Fit
 from gptcalc.analysis.memory.serve import Served
+from gptcalc.analysis.pretraining import Pretraining
+from gptcalc.analysis.timed import Timed
 from gptcalc.answers import Outcome
 from gptcalc.errors import printable
 from gptcalc.report.table import Table, View, cells
+from gptcalc.sources.devices import device
 
 #: the files whose tables show an answer
 FILES = {
@@ -23,6 +26,8 @@ FILES = {
     "Diff": "diff",
     "Explanation": "explained",
     "Trace": "trace",
+    "Timed": "timed",
+    "Pretraining": "pretraining",
 }
 
 
@@ -30,8 +35,16 @@ def html(found: Outcome) -> str:
     """An answer's tables and texts. What is asked of a device's memory names it."""
     file = next(FILES[kind.__name__] for kind in type(found).__mro__ if kind.__name__ in FILES)
     view = import_module(f"gptcalc.report.{file}").view
-    room = (units.short_bytes(found.capacity),) if isinstance(found, (Fit, Served)) else ()
-    return drawn(view(found, *room))
+    return drawn(view(found, *_device(found)))
+
+
+def _device(found: Outcome) -> tuple[str, ...]:
+    """What the answer is about besides the model, as its tables call it."""
+    if isinstance(found, (Fit, Served)):
+        return (units.short_bytes(found.capacity),)
+    if isinstance(found, (Timed, Pretraining)):
+        return (device(found.device).title,)
+    return ()
 
 
 def drawn(view: View) -> str:

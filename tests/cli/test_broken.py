@@ -250,3 +250,22 @@ def test_odd_values_of_a_config_are_named(tmp_path: Path, config: dict[str, obje
     assert (found.returncode, found.stdout) == (2, "")
     assert field in found.stderr
     assert "internal error" not in found.stderr
+
+
+def test_a_file_that_cannot_be_written_is_one_line_beside_no_notes(tmp_path: Path) -> None:
+    """Notes of reading say nothing where there is no answer."""
+    config = written(
+        tmp_path,
+        {
+            "model_type": "llama",
+            "hidden_size": 64,
+            "num_hidden_layers": 1,
+            "vocab_size": 50,
+            "num_attention_heads": 4,
+            "intermediate_size": 96,
+        },
+        "config.json",
+    )
+    assert "note: " in run("params", config).stderr
+    found = run("params", config, "-o", str(tmp_path / "no" / "such.json"))
+    assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1)

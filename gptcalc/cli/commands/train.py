@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.budget import DEVICE_SHARE, DeviceName, Devices, Utilization, counted, share
+from gptcalc.cli.budget import DeviceName, Devices, Utilization, counted, share
 from gptcalc.cli.options import Model, Set, amount, context_warnings
-from gptcalc.conventions import CorpusRun, PretrainRun
+from gptcalc.conventions import DEVICE_SHARE, CorpusRun, PretrainRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
