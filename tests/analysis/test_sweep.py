@@ -22,10 +22,11 @@ from gptcalc.analysis.params import params
 from gptcalc.analysis.sweep.bulk import COMPARED, Points
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.run import Grid, Sweep
-from gptcalc.analysis.sweep.space import PIECE, Axis
+from gptcalc.analysis.sweep.space import PIECE, Axis, Space
 from gptcalc.analysis.sweep.wanted import front
 from gptcalc.conventions import InferenceRun, SweepRun
 from gptcalc.document import build
+from gptcalc.document.variant import varied
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.preset import edited
@@ -71,6 +72,12 @@ def swept(document: Mapping[str, Any], axes: Mapping[str, Any], **how: Any) -> S
     return Sweep(Grid(document=dict(document), axes=tuple(Axis(k, tuple(v)) for k, v in axes.items()), **how))
 
 
+def one(sweep: Sweep) -> Space:
+    """The grid of a sweep without words."""
+    assert isinstance(sweep.space, Space)
+    return sweep.space
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_kind_of_block(name: str) -> None:
     """Each size of each small document doubled, tripled and so on, with others: rows are what the analyses say."""
@@ -105,7 +112,7 @@ def test_presets(name: str) -> None:
     axes = {"n_layers": (layers, layers + 3, 2 * layers), "v": (32000, 50304)}
     figures = ("total", "active", "kv_bytes", "prefill_flops", "decode_flops")
     sweep = swept(document, axes, contexts=(512, 1024), columns=("n_layers", "v", "context", *figures))
-    assert {axis.key for axis in sweep.space.free} >= {"v"}
+    assert {axis.key for axis in one(sweep).free} >= {"v"}
     for row in sweep.rows():
         expected = alone(document, {key: row[key] for key in axes}, row["context"], 1)
         assert {k: v for k, v in row.items() if k in expected} == {k: v for k, v in expected.items() if k in row}
@@ -115,7 +122,7 @@ def test_what_must_divide_is_not_free() -> None:
     """Heads and what is split over them are tried one by one; what is a size alone is not."""
     axes = {"n_kv_heads": (1, 3, 8), "d": (4096, 8192), "d_ff": (100, 200), "n_layers": (1, 2), "v": (10, 20)}
     sweep = swept(LLAMA, axes, contexts=(64,))
-    assert {axis.key for axis in sweep.space.free} == {"d_ff", "n_layers", "v"}
+    assert {axis.key for axis in one(sweep).free} == {"d_ff", "n_layers", "v"}
     rows = sweep.rows()
     assert {row["n_kv_heads"] for row in rows} == {1, 8}
     assert sweep.space.refused == {"attn: n_heads = 32 is not a multiple of n_kv_heads = 3": 16}
@@ -126,7 +133,7 @@ def test_a_window_is_not_free() -> None:
     document = {"d": 64, "n_heads": 4, "n_layers": 4, "v": 100, "c": 64, "layers": "n*local+mlp",
                 "local": {"like": "attn", "window": 8}}  # fmt: skip
     sweep = swept(document, {"local.window": (4, 8, 16), "d_ff": (10, 20)}, contexts=(32,))
-    assert [axis.key for axis in sweep.space.free] == ["d_ff"]
+    assert [axis.key for axis in one(sweep).free] == ["d_ff"]
     assert {row["kv_bytes"] for row in sweep.rows()} == {4 * w * 2 * 64 * 2 for w in (4, 8, 16)}
 
 
@@ -144,6 +151,39 @@ def test_kv_heads_of_llama() -> None:
         heads = row["n_kv_heads"]
         assert row["kv_bytes"] == 32 * heads * 2 * 128 * 2 * 8192
         assert row["total"] == 8_030_261_248 - 32 * (8 - heads) * 2 * 4096 * 128
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ({"with": ("as-is", "mla", "gqa:4", "moe:8:2", "gqa:5")}, 4),  # 5 doesn't divide 32 heads
+        ({"layers": ("n*attn+mlp", "n*attn|mlp", "1*attn+mlp n*attn|mlp", "n*attn+moe")}, 3),  # no experts are there
+        ({"with": ("as-is", "gqa:4"), "mlp": ("gelu", "swiglu")}, 4),
+    ],
+)
+def test_structures_are_swept_as_variants_are_made(words: dict[str, tuple[str, ...]], number: int) -> None:
+    """Each switch and each expression of layers with sizes beside it; what no rule makes is left out and told."""
+    axes = {**words, "v": (1000, 2000), "n_layers": (16, 32)}
+    figures = ("total", "active", "kv_bytes", "memory", "decode_flops")
+    sweep = swept(LLAMA, axes, contexts=(64,), columns=(*axes, *figures))
+    rows = sweep.rows()
+    assert len(rows) == 4 * number
+    assert sum(sweep.space.refused.values()) == len(sweep.space) - len(rows)
+    for row in rows:
+        own = LLAMA if row.get("with", "as-is") == "as-is" else varied(LLAMA, [row["with"]])
+        expected = alone(own, {key: row[key] for key in axes if key != "with"}, 64, 1)
+        assert {key: row[key] for key in figures} == {key: expected[key] for key in figures}, row
+
+
+def test_a_key_that_is_another_size_in_another_structure() -> None:
+    """d_ff of the model is that of the experts where there are some, unless they have one of their own."""
+    document = {"d": 64, "n_heads": 4, "n_layers": 2, "v": 100, "c": 64, "d_ff": 256, "layers": "n*attn+mlp"}
+    axes = {"layers": ("n*attn+mlp", "attn+mlp attn+moe"), "d_ff": (128, 256, 512)}
+    moe = {"moe": {"n_experts": 4, "top_k": 2, "d_ff": 128}}
+    for row in swept({**document, **moe}, axes, columns=(*axes, "total")).rows():
+        own = {"layers": row["layers"], "d_ff": row["d_ff"]}
+        with_experts = moe if "moe" in row["layers"] else {}
+        assert row["total"] == params(build({**document, **with_experts, **own})).total
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------

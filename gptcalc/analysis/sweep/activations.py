@@ -46,7 +46,7 @@ class Symbolic:
         low, high = poly.between((other - self).terms, self.ranges)
         if low > 0 or high <= 0:
             return low > 0
-        raise NotPolynomial("what is larger hangs on the sizes")
+        raise NotPolynomial("which operand is larger hangs on the sizes")
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from gptcalc.analysis.sweep.figures import FIGURES
-from gptcalc.analysis.sweep.space import Axis, Piece, Space
+from gptcalc.analysis.sweep.space import Axis, Piece
+from gptcalc.analysis.sweep.structures import grid as grid_of
 from gptcalc.analysis.sweep.wanted import Order, Where, best, first, fronted, ordered, parsed
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError
@@ -70,7 +71,7 @@ class Sweep:
             raise InputError("both --top and --pareto", "leave one of them out", "usage")
         asked = {*self.columns, *self.where.keys, *(o.key for o in self.front)}
         figures = [key for key in FIGURES if key in asked | ({self.order.key} if self.order else set())]
-        self.space = Space(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
+        self.space = grid_of(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
         number, parts = grid.part
         self.range = ((number - 1) * len(self.space) // parts, number * len(self.space) // parts)
 

@@ -89,14 +89,17 @@ class Space:
         figures: Sequence[str],
         how: SweepRun,
         base: Settings | None = None,
+        words: Settings | None = None,
     ) -> None:
-        """base: settings that are known to make a model; None: the first combination that does is looked for."""
+        """base: settings that are known to make a model; None: the first combination that does is looked for. words:
+        what the document has in it besides (structures)."""
         self.document = document
         self.axes = axes
         self.contexts = contexts
         self.batches = batches
         self.figures = figures
         self.how = how
+        self.words = words or {}
         self.base = self._deepest(self._first() if base is None else dict(base))
         self.symbols: dict[str, str] = {}  # of the free keys
         self.free = self._free()
@@ -179,13 +182,13 @@ class Space:
             if names[0] != names[1]:
                 return False
             symbols |= dict.fromkeys(names[0], axis.key)
-        if not all(self._is_right(model, symbols, probe) for model, probe in zip(models, probes, strict=True)):
+        if not all(self.is_right(model, symbols, probe) for model, probe in zip(models, probes, strict=True)):
             return False
         self.symbols = symbols
         stages = [[(stage.name, stage.times) for stage in equations(model).main] for model in models]
         return stages[0] == stages[1] if not counted else not any(" (" in name for name, _ in stages[0])
 
-    def _is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
+    def is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
         """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
         values = {axis.key: axis.values for axis in self.axes}
         spans = {symbol: span(values[key]) for symbol, key in symbols.items()}
@@ -273,8 +276,8 @@ class Combination:
         try:
             self._collect(space, settings, context)
         except NotPolynomial as error:
-            problem = f"sweep: {error} of the free keys"
-            raise InputError(problem, "give smaller ranges, or leave out memory", "unsupported") from None
+            problem = f"sweep: {', '.join(f'{k}={v}' for k, v in settings.items()) or 'a point'}: {error}"
+            raise InputError(problem, "sweep fewer keys at once", "unsupported") from None
         except InputError as error:
             if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
                 raise
@@ -284,9 +287,11 @@ class Combination:
         self.space = space
         probe = {axis.key: primes[0] for axis, primes in zip(space.free, PRIMES, strict=False)}
         architecture = space.build({**settings, **probe})
+        if space.free and not space.is_right(architecture, space.symbols, probe):
+            raise NotPolynomial("the sizes of the layers are other ones here")
         how = space.how if context is None else space.how.to(SweepRun, context=context)
         counted = any(axis.key == DEPTH for axis in space.free)
-        self.same = {**settings, "context": how.length(architecture)}
+        self.same = {**space.words, **settings, "context": how.length(architecture)}
         self.tables: dict[str, tuple[int, Array]] = {}  # symbol: the place of its axis, its values
         for place, axis in enumerate(space.free):
             for symbol, key in space.symbols.items():

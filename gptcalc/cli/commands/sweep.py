@@ -34,7 +34,7 @@ def command(
         list[str],
         Option(
             "A key of the preset and its values: n_kv_heads=1,2,4,8, n_layers=16..64:16, d_ff=1K..32K (doubling); "
-            "may be repeated.",
+            "with=as-is,mla,gqa:4 takes what --with does; may be repeated.",
             "KEY=VALUES",
             name="--set",
         ),
