@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -24,9 +24,8 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    InChunks,
     LatentAttention,
-    LinearAttention,
-    Mamba2,
     Mixer,
     Prefixes,
     Repeat,
@@ -162,7 +161,7 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
 
 def _has_chunks(architecture: Architecture) -> bool:
     """Whether a recurrent mixer has a form in chunks."""
-    return any(isinstance(mixer, (LinearAttention, Mamba2)) for mixer in _mixers(architecture))
+    return any(isinstance(mixer, get_args(InChunks)) for mixer in _mixers(architecture))
 
 
 def _elements(groups: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from gptcalc.analysis.operators import made_again
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, InChunks, Scanned, sublayers
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, Recompute
 from gptcalc.equations import Equations, Layer, Line, Stage, Within, Workload, equations, workload
 from gptcalc.options import keywords
@@ -61,6 +63,7 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
     total = sum(by_component.values())
     tokens = how.batch * work.new_tokens
     touched = multiplied(architecture, model)
+    scan = scanned(architecture, model, how)
     return Flops(
         model=architecture.name,
         batch=how.batch,
@@ -74,8 +77,8 @@ def counted(architecture: Architecture, how: FlopsRun) -> Flops:
         weights=total - attention - states,
         macs=total // 2,
         by_component=by_component,
-        convention=convention(work, how, scanned(model, how) if states else "", architecture.block),
-        scan=how.scan if states else None,
+        convention=convention(work, how, scan, architecture.block),
+        scan=(how.scan if chunks_of(model) else "recurrent") if scan else None,
         approx_6nd=6 * touched * tokens if how.phase == "train" else None,
         approx_2n=2 * touched * tokens if how.phase != "train" and architecture.block is None else None,
         source=work.source or None,
@@ -133,15 +136,26 @@ AGAIN: dict[Recompute, str] = {
 }
 
 
-def scanned(model: Equations, how: FlopsRun) -> str:
-    """How recurrent states are computed, in words."""
+def chunks_of(model: Equations) -> list[int]:
+    """Of how many tokens the chunks are in which recurrent states are computed."""
+    lines = (line for stage in model.main for line in stage.lines)
+    return sorted({line.condition.chunk for line in lines if isinstance(line.condition, Within)})
+
+
+def scanned(architecture: Architecture, model: Equations, how: FlopsRun) -> str:
+    """How recurrent states are computed, in words; "" where there are none."""
+    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    walked = sorted({mixer.section for mixer in mixers if isinstance(mixer, get_args(Scanned))})
+    if not walked and not any(isinstance(mixer, get_args(InChunks)) for mixer in mixers):
+        return ""
     if how.chunks is None:
         return "token by token, not in chunks"
-    lines = [line for stage in model.main for line in stage.lines]
-    sizes = sorted({line.condition.chunk for line in lines if isinstance(line.condition, Within)})
+    scans = f"{' and '.join(walked)}, whose published kernels scan and have no form in chunks"
+    sizes = " and ".join(map(str, chunks_of(model)))
     if not sizes:
-        return "token by token: their mixers have no form in chunks here"
-    return f"in chunks of {' and '.join(map(str, sizes))} tokens, whose products with each other count"
+        return f"token by token: of {scans}"
+    chunked = f"in chunks of {sizes} tokens, whose products with each other count"
+    return f"{chunked}; token by token those of {scans}" if walked else chunked
 
 
 def convention(work: Workload, how: FlopsRun, scan: str, block: int | None) -> str:

@@ -67,10 +67,12 @@ from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.layers import (
     Block,
+    InChunks,
     Mixer,
     Part,
     Recurrent,
     Repeat,
+    Scanned,
     by_prefix,
     pairs_turned,
     stem,
@@ -188,6 +190,7 @@ __all__ = [
     "Goal",
     "Hash",
     "Head",
+    "InChunks",
     "Indexer",
     "InputScales",
     "Kept",
@@ -243,6 +246,7 @@ __all__ = [
     "RouterFields",
     "RouterLayers",
     "Scaling",
+    "Scanned",
     "Scores",
     "Several",
     "ShareOf",

@@ -34,6 +34,11 @@ Recurrent: TypeAlias = (
     | ChannelMixing
 )
 
+#: those of them whose published kernels compute a prompt in chunks, as products of matrices
+InChunks: TypeAlias = LinearAttention | Mamba2 | MatrixLSTM | MatrixMixing | DeltaMixing
+#: those whose published kernels scan it: each channel of a state decays at a rate of its own, which no product has
+Scanned: TypeAlias = Mamba | GatedRecurrence | TimeMixing
+
 Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Recurrent
 
 Stem: TypeAlias = Literal[

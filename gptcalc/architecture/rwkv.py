@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture.base import Heads, Inner, Narrow
+from gptcalc.architecture.base import Chunk, Heads, Inner, Narrow
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.sublayer import Sublayer
 
@@ -36,6 +36,7 @@ class MatrixMixing(Sublayer, tag_field="sublayer", tag="matrix_mixing", frozen=T
     shift_rank: Narrow | None = None  # channels of the bottleneck that shares depend on; default they don't
     decay_rank: Narrow | None = None  # channels of the bottleneck that the decay depends on; default it doesn't
     out_norm: Norm = HEAD_NORM
+    chunk: Chunk = 64  # tokens that the chunked form computes side by side
 
 
 class DeltaMixing(Sublayer, tag_field="sublayer", tag="delta_mixing", frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ class DeltaMixing(Sublayer, tag_field="sublayer", tag="delta_mixing", frozen=Tru
     gate_rank: Narrow  # channels of the gate's bottleneck
     value_rank: Narrow | None = None  # channels of the bottleneck that mixes values; default none
     out_norm: Norm = HEAD_NORM
+    chunk: Chunk = 64  # tokens that the chunked form computes side by side
 
 
 class ChannelMixing(Sublayer, tag_field="sublayer", tag="channel_mixing", frozen=True, kw_only=True):

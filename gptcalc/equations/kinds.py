@@ -195,7 +195,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case MatrixLSTM():
             from gptcalc.equations import recurrent
 
-            recurrent.matrix_lstm(lines, mixer)
+            recurrent.matrix_lstm(lines, mixer, of.chunk(mixer.chunk))
         case TimeMixing():
             from gptcalc.equations import rwkv
 
@@ -203,11 +203,11 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case MatrixMixing():
             from gptcalc.equations import rwkv_matrix
 
-            rwkv_matrix.matrix_mixing(lines, mixer)
+            rwkv_matrix.matrix_mixing(lines, mixer, of.chunk(mixer.chunk))
         case DeltaMixing():
             from gptcalc.equations import rwkv_matrix
 
-            rwkv_matrix.delta_mixing(lines, mixer)
+            rwkv_matrix.delta_mixing(lines, mixer, of.chunk(mixer.chunk))
         case ChannelMixing():
             from gptcalc.equations import rwkv
 

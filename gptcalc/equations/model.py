@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from msgspec.structs import replace
 
@@ -15,10 +15,9 @@ from gptcalc.architecture import (
     AttentionResiduals,
     Block,
     Encoder,
+    InChunks,
     LatentAttention,
-    LinearAttention,
     Looped,
-    Mamba2,
     Mixer,
     Part,
     Prefix,
@@ -48,7 +47,7 @@ def equations(
     mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
     if not any(isinstance(mixer, LatentAttention) for mixer in mixers):
         form, cache = "expanded", "latent"  # no difference: one entry in the memory below
-    if not any(isinstance(mixer, (LinearAttention, Mamba2)) for mixer in mixers):
+    if not any(isinstance(mixer, get_args(InChunks)) for mixer in mixers):
         chunks = None
     return remembered(architecture, form, cache, chunks)
 

@@ -6,7 +6,8 @@ Letters: ġ heads, ȧ channels of a key, ẇ channels of a head, ċ those of the
 from __future__ import annotations
 
 from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
-from gptcalc.equations.conditions import Constant
+from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, at_its_end
+from gptcalc.equations.conditions import Constant, Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, number, plus
 from gptcalc.equations.norms import norm_line
@@ -69,11 +70,12 @@ def lstm_scope(m: MatrixLSTM, d: Index, symbols: Symbols) -> dict[str, Index]:
         "ġ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
         "ȧ": symbols.index("d_k", m.d_k, "channels", name),
         "ẇ": symbols.index("d_state", m.d_v, "channels", name),
+        **OF_CHUNKS,
     }
 
 
-def matrix_lstm(lines: Lines, m: MatrixLSTM) -> None:
-    """n[t,i] → y[t,i]."""
+def matrix_lstm(lines: Lines, m: MatrixLSTM, chunk: int | None = None) -> None:
+    """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("z", "ẇ", "gate")):
         lines.sum(f"{name}[t,ġ,{letter}] = Σ_i n[t,i]·W_{name}[i,ġ,{letter}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
     lines.pointwise(f"q[t,ġ,ȧ] = q[t,ġ,ȧ]/√{lines.scope['ȧ'].symbol}")
@@ -82,6 +84,17 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM) -> None:
         lines.sum(f"{name}[t,ġ] = Σ_i n[t,i]·W_{name}[i,ġ] + b_{name}[ġ]", saved=2, **marks)  # type: ignore[arg-type]
         cap = number(m.gate_softcap)
         lines.pointwise(f"{name}[t,ġ] = {cap}·tanh({name}[t,ġ]/{cap})", saved=2)
+    if chunk is None:
+        _cells(lines)
+    else:
+        _cells_in_chunks(lines, chunk)
+    norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
+    lines.pointwise("o[t,ġ,ẇ] = σ(z[t,ġ,ẇ])·o[t,ġ,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
+
+
+def _cells(lines: Lines) -> None:
+    """Token by token, all in units of e^μ."""
     lines.pointwise("F[t,ġ] = −softplus(−F[t,ġ]) + μ[ġ]")
     lines.pointwise("μ[ġ] = max(F[t,ġ], ι[t,ġ])")
     lines.pointwise("k[t,ġ,ȧ] = exp(ι[t,ġ] − μ[ġ])·k[t,ġ,ȧ]", saved=2)
@@ -93,6 +106,33 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM) -> None:
     lines.pointwise(f"o[t,ġ,ẇ] = o[t,ġ,ẇ]/(max(abs(ν[t,ġ]), exp(−μ[ġ])) + {number(FLOOR)})", saved=2)
     for state in ("S[ġ,ȧ,ẇ]", "N[ġ,ȧ]", "μ[ġ]"):
         lines.store(f"{state} = {state}", "state", Constant())
-    norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
-    lines.pointwise("o[t,ġ,ẇ] = σ(z[t,ġ,ẇ])·o[t,ġ,ẇ]", saved=2)
-    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
+
+
+def _cells_in_chunks(lines: Lines, chunk: int) -> None:
+    """Chunk by chunk (arXiv:2503.14376, §3): what a chunk's tokens read of the state before it is in units of e^μ_B,
+    what they read of each other and the chunk's own keys in units of the largest exponent of each, m."""
+    pairs = Within(chunk)
+    lines.pointwise("F[t,ġ] = −softplus(−F[t,ġ])")
+    lines.pointwise("Γ[t,ġ] = Σ_s F[s,ġ]", pairs)
+    at_its_end(lines, chunk, "Γ_C[t,ġ]", "Γ[t,ġ]")
+    lines.pointwise("m[t,ġ] = largest_s(Γ[t,ġ] − Γ[s,ġ] + ι[s,ġ])", pairs)
+    at_its_end(lines, chunk, "m_C[t,ġ]", "m[t,ġ]")
+    lines.sum("z_S[t,s,ġ] = Σ_ȧ q[t,ġ,ȧ]·k[s,ġ,ȧ]", pairs)
+    lines.pointwise(f"μ_B[ġ] = {{μ[ġ] if t = {chunk}·⌊t/{chunk}⌋; μ_B[ġ] otherwise}}")
+    lines.pointwise("μ[ġ] = max(Γ_C[t,ġ] + μ_B[ġ], m_C[t,ġ])")
+    left = "exp(Γ_C[t,ġ] + μ_B[ġ] − μ[ġ])"
+    at_its_begin(lines, chunk, "S[ġ,ȧ,ẇ]", "S_B[ġ,ȧ,ẇ]", left)
+    at_its_begin(lines, chunk, "N[ġ,ȧ]", "N_B[ġ,ȧ]", left)
+    lines.pointwise("k_I[t,ġ,ȧ] = exp(Γ_C[t,ġ] − Γ[t,ġ] + ι[t,ġ] − μ[ġ])·k[t,ġ,ȧ]", saved=2)
+    lines.sum("S[ġ,ȧ,ẇ] += k_I[t,ġ,ȧ]·v[t,ġ,ẇ]")
+    lines.pointwise("N[ġ,ȧ] = N[ġ,ȧ] + k_I[t,ġ,ȧ]")
+    lines.pointwise("m[t,ġ] = max(m[t,ġ], Γ[t,ġ] + μ_B[ġ])")
+    lines.pointwise("q_B[t,ġ,ȧ] = exp(Γ[t,ġ] + μ_B[ġ] − m[t,ġ])·q[t,ġ,ȧ]", saved=2)
+    lines.sum("ν[t,ġ] = Σ_ȧ q_B[t,ġ,ȧ]·N_B[ġ,ȧ]")
+    lines.sum("o[t,ġ,ẇ] = Σ_ȧ q_B[t,ġ,ȧ]·S_B[ġ,ȧ,ẇ]")
+    for state in ("S[ġ,ȧ,ẇ]", "N[ġ,ȧ]", "μ[ġ]"):
+        lines.store(f"{state} = {state}", "state", Constant())
+    lines.pointwise("z_S[t,s,ġ] = exp(Γ[t,ġ] − Γ[s,ġ] + ι[s,ġ] − m[t,ġ])·z_S[t,s,ġ]", pairs, saved=2)
+    lines.pointwise("ν[t,ġ] = ν[t,ġ] + Σ_s z_S[t,s,ġ]", pairs)
+    lines.sum("o[t,ġ,ẇ] += Σ_s z_S[t,s,ġ]·v[s,ġ,ẇ]", pairs, saved=2)
+    lines.pointwise(f"o[t,ġ,ẇ] = o[t,ġ,ẇ]/(max(abs(ν[t,ġ]), exp(−m[t,ġ])) + {number(FLOOR)})", saved=2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from gptcalc.architecture import DeltaMixing, MatrixMixing
+from gptcalc.equations.chunked import OF_CHUNKS, Letters, generalised_in_chunks, in_chunks
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.language import Index, Lines, Mark, number
 from gptcalc.equations.norms import norm_line
@@ -34,7 +35,11 @@ def scope(m: MatrixMixing | DeltaMixing, d: Index, symbols: Symbols) -> dict[str
         rank = getattr(m, key, None)
         if rank is not None:
             letters[letter] = symbols.index(key, rank, "channels", name)
-    return letters
+    return letters | OF_CHUNKS
+
+
+#: each head has its state, and its own receptances and keys, whose channels decay
+OF_HEADS = Letters("ġ", "ġ", "ġ,ȧ")
 
 
 def _read(m: MatrixMixing) -> list[tuple[str, str]]:
@@ -43,8 +48,8 @@ def _read(m: MatrixMixing) -> list[tuple[str, str]]:
     return [("r", "receptance"), *decay, ("k", "k"), ("v", "v"), ("z", "gate")]
 
 
-def matrix_mixing(lines: Lines, m: MatrixMixing) -> None:
-    """n[t,i] → y[t,i]."""
+def matrix_mixing(lines: Lines, m: MatrixMixing, chunk: int | None = None) -> None:
+    """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     before(lines, "i")
     if m.shift_rank is not None:
         lines.pointwise("x_M[t,i] = n[t,i] + m_x[i]·(n_P[t,i] − n[t,i])", saved=2, m_x="shift_mix")
@@ -65,18 +70,21 @@ def matrix_mixing(lines: Lines, m: MatrixMixing) -> None:
     else:
         _through(lines, "w", "decay", "ḟ", "ġ,ȧ", "tanh", bias=True)
         lines.pointwise("γ[t,ġ,ȧ] = exp(−exp(w[t,ġ,ȧ]))", saved=2)
-    lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
-    lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
-    lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-    lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+    if chunk is None:
+        lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
+        lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
+        lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
+        lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+    else:
+        in_chunks(lines, chunk, OF_HEADS, query="r", earlier=True)
     _own(lines)
     norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
     lines.pointwise("o[t,ġ,ẇ] = silu(z[t,ġ,ẇ])·o[t,ġ,ẇ]", saved=2)
     lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
 
 
-def delta_mixing(lines: Lines, m: DeltaMixing) -> None:
-    """n[t,i] → y[t,i]."""
+def delta_mixing(lines: Lines, m: DeltaMixing, chunk: int | None = None) -> None:
+    """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     before(lines, "i")
     read = (("r", "receptance"), ("w", "decay"), ("k", "k"), ("v", "v"), ("a", "rate"), ("z", "gate"))
     for name, key in read:
@@ -96,13 +104,16 @@ def delta_mixing(lines: Lines, m: DeltaMixing) -> None:
     lines.pointwise("k̂[t,ġ,ȧ] = d_κ[ġ,ȧ]·k[t,ġ,ȧ]", saved=2, d_κ="key_direction")
     lines.pointwise(f"k̂[t,ġ,ȧ] = k̂[t,ġ,ȧ]/√(Σ_ȧ k̂[t,ġ,ȧ]² + {number(EPS)})", saved=2)
     lines.pointwise("k[t,ġ,ȧ] = (1 + r_κ[ġ,ȧ]·(a[t,ġ,ȧ] − 1))·k[t,ġ,ȧ]", saved=2, r_κ="key_rate")
-    lines.sum("h[t,ġ,ẇ] = Σ_ȧ k̂[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
-    lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
     lines.pointwise("a[t,ġ,ȧ] = −a[t,ġ,ȧ]·k̂[t,ġ,ȧ]", saved=2)
-    lines.sum("S[ġ,ȧ,ẇ] += a[t,ġ,ȧ]·h[t,ġ,ẇ]")
-    lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-    lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
-    lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+    if chunk is None:
+        lines.sum("h[t,ġ,ẇ] = Σ_ȧ k̂[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
+        lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
+        lines.sum("S[ġ,ȧ,ẇ] += a[t,ġ,ȧ]·h[t,ġ,ẇ]")
+        lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
+        lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
+        lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+    else:
+        generalised_in_chunks(lines, chunk, OF_HEADS)
     norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
     _own(lines)
     lines.pointwise("o[t,ġ,ẇ] = z[t,ġ,ẇ]·o[t,ġ,ẇ]", saved=2)

@@ -12,6 +12,7 @@ from gptcalc.reference.activations import sigmoid, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed
 from gptcalc.reference.recurrence import Inputs, recur
+from gptcalc.reference.scan import scanned, stretches
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -85,17 +86,18 @@ def _normed(m: Mamba, x: Array, name: str, w: Weights) -> Array:
 
 
 def _scan(m: Mamba, u: Array, dt: Array, b: Array, c: Array, rate: Array, step: Step, place: str) -> Array:
-    """h ← e^{−Δ·rate} ⊙ h + Δ·u·B and y = h·C, token by token: (B, T, m)."""
+    """h ← e^{−Δ·rate} ⊙ h + Δ·u·B and y = h·C: (B, T, m)."""
     batch, new, inner = u.shape
-    heads = (batch, m.n_heads, inner // m.n_heads)
-    start = np.broadcast_to(u[:, 0, :, None] * 0.0, (batch, inner, m.d_state)).reshape(*heads, m.d_state)
+    heads = (m.n_heads, inner // m.n_heads)
+    start = np.broadcast_to(u[:, 0, :, None] * 0.0, (batch, inner, m.d_state)).reshape(batch, *heads, m.d_state)
     h = step.cache.state(place, "state", start)  # (B, H, m/H, N)
-    rate = rate.reshape(*heads[1:], m.d_state)
+    rate = rate.reshape(*heads, m.d_state)
     out = []
-    for t in range(new):
-        kept = np.exp(dt[:, t].reshape(*heads)[..., None] * rate * -1.0)
-        taken = (dt[:, t] * u[:, t]).reshape(*heads)[..., None]  # (B, H, m/H, 1)
-        h = h * kept + step.dot(taken, b[:, t, :, None], "state")
-        out.append(step.dot(h, c[:, t, :, :, None], "state").reshape(batch, 1, inner))
+    for first, end, size in stretches(new, step):
+        delta, value = (x[:, first:end].reshape(batch, end - first, *heads)[..., None] for x in (dt, u))
+        taken = step.dot(delta * value, b[:, first:end, :, None], "state")  # (B, T, H, m/H, N)
+        states = scanned(np.exp(delta * rate * -1.0), taken, h, size)
+        h = states[:, -1]
+        out.append(step.dot(states, c[:, first:end, :, :, None], "state").reshape(batch, end - first, inner))
     step.cache.put(place, "state", h)
     return np.concatenate(out, axis=1)

@@ -1,4 +1,5 @@
-"""The recurrence that linear attention and Mamba-2 share: a matrix for each head that decays, is written to and read.
+"""The recurrence that linear attention, Mamba-2 and RWKV share: a matrix for each head that decays, is written to and
+read.
 
 It is computed token by token, or in chunks: products of matrices within a chunk, and one state from chunk to chunk.
 
@@ -40,65 +41,75 @@ class Inputs(NamedTuple):
 
     def in_chunks(self, size: int) -> Inputs:
         """By chunk, heads in front of the chunk's tokens: (B, T/C, heads, C, …)."""
-        return Inputs(*(None if x is None else _in_chunks(x, size) for x in self))  # type: ignore[arg-type]
+        return Inputs(*(None if x is None else by_chunk(x, size) for x in self))  # type: ignore[arg-type]
 
 
-def _in_chunks(x: Array, size: int) -> Array:
+def by_chunk(x: Array, size: int) -> Array:
+    """(B, T, heads, …) -> (B, T/C, heads, C, …)."""
     return x.reshape(x.shape[0], x.shape[1] // size, size, *x.shape[2:]).swapaxes(2, 3)
 
 
-def recur(x: Inputs, step: Step, place: str, own_chunk: int) -> Array:
-    """S ← e^g·S + k ⊗ u and o = Sᵀq: o (B, T, H, c); u is v, or with the delta rule β·(v − Sᵀk)."""
+def recur(x: Inputs, step: Step, place: str, own_chunk: int, *, earlier: bool = False) -> Array:
+    """S ← e^g·S + k ⊗ u and o = Sᵀq: o (B, T, H, c); u is v, or with the delta rule β·(v − Sᵀk). `earlier`: a token
+    reads the state that the one before it left."""
     batch, new, heads, c = x.v.shape
     start = np.broadcast_to(x.v[:, 0, :, None] * 0.0, (batch, heads, x.k.shape[-1], c))
     s = step.cache.state(place, "state", start)  # (B, H, n, c)
     chunk = step.chunk(own_chunk)
     if chunk is None:
-        o, s = _token_by_token(x, s, step)
+        o, s = _token_by_token(x, s, step, earlier)
     else:
         step.tally.chunks.add(chunk)
-        whole, outputs = new - new % chunk, []
-        for first, end, size in ((0, whole, chunk), (whole, new, new - whole)):
-            if first < end:
-                part, s = _chunk_by_chunk(x.part(first, end), s, size, step)
-                outputs.append(part)
+        outputs = []
+        for first, end, size in chunks_of(new, chunk):
+            part, s = _chunk_by_chunk(x.part(first, end), s, size, step, earlier)
+            outputs.append(part)
         o = np.concatenate(outputs, axis=1)
     step.cache.put(place, "state", s)
     return o
 
 
-def _token_by_token(x: Inputs, s: Array, step: Step) -> tuple[Array, Array]:
+def chunks_of(new: int, chunk: int) -> list[tuple[int, int, int]]:
+    """From which token to which chunks are equally long, and how long: whole ones, and what is left."""
+    whole = new - new % chunk
+    return [(first, end, size) for first, end, size in ((0, whole, chunk), (whole, new, new - whole)) if first < end]
+
+
+def _token_by_token(x: Inputs, s: Array, step: Step, earlier: bool) -> tuple[Array, Array]:
     """o, and the last state."""
     heads = x.v.shape[2]
     q, k, kept = spread(x.q, heads), spread(x.k, heads), None if x.g is None else np.exp(x.g)
     out = []
     for t in range(x.v.shape[1]):
+        before = s
         if kept is not None:
             s = s * kept[:, t, :, :, None]
         key, u = k[:, t, :, :, None], x.v[:, t, :, None]  # (B, H, n, 1), (B, H, 1, c)
         if x.beta is not None:
             u = (u - step.dot(key.swapaxes(-1, -2), s, "state")) * x.beta[:, t, :, :, None]
         s = s + step.dot(key, u, "state")
-        out.append(step.dot(q[:, t, :, None], s, "state").swapaxes(1, 2))  # (B, 1, H, c)
+        read = before if earlier else s
+        out.append(step.dot(q[:, t, :, None], read, "state").swapaxes(1, 2))  # (B, 1, H, c)
     return np.concatenate(out, axis=1), s
 
 
-def _chunk_by_chunk(x: Inputs, s: Array, size: int, step: Step) -> tuple[Array, Array]:
+def _chunk_by_chunk(x: Inputs, s: Array, size: int, step: Step, earlier: bool) -> tuple[Array, Array]:
     """The same of whole chunks of `size` tokens (Dao and Gu 2024, §6; with the delta rule arXiv:2412.06464, §3.3).
 
     All but the state is computed for all chunks at once: (B, T/C, H, C, …).
     """
     batch, new, heads, c = x.v.shape
     x = x.in_chunks(size)
-    so_far = None if x.g is None else _so_far(x.g)  # the logarithm of the decay since the chunk began
-    weights = _weights(x.q, x.k, so_far, heads, step, strict=False)
+    so_far = None if x.g is None else sums_so_far(x.g)  # the logarithm of the decay since the chunk began
+    at_read = so_far - x.g if earlier and so_far is not None and x.g is not None else so_far
+    weights = products(x.q, x.k, at_read, so_far, heads, step, strict=earlier)
     k, v = spread(x.k, heads), x.v
-    read = _decayed(spread(x.q, heads), so_far)
+    read = decayed(spread(x.q, heads), at_read)
     left = k if so_far is None else k * np.exp(so_far[..., size - 1 :, :] - so_far)
     lacked = None  # what is subtracted of the state before the chunk
     if x.beta is not None:
-        inverse = _inverse(_weights(x.k, x.k, so_far, heads, step, strict=True) * x.beta, step)
-        lacked = step.dot(inverse, _decayed(k, so_far) * x.beta, "state")
+        inverse = inverted(products(x.k, x.k, so_far, so_far, heads, step, strict=True) * x.beta, step)
+        lacked = step.dot(inverse, decayed(k, so_far) * x.beta, "state")
         v = step.dot(inverse, v * x.beta, "state")
     written, out = [], []
     for at in range(new // size):
@@ -112,7 +123,7 @@ def _chunk_by_chunk(x: Inputs, s: Array, size: int, step: Step) -> tuple[Array, 
     return o.swapaxes(2, 3).reshape(batch, new, heads, c), s
 
 
-def _so_far(g: Array) -> Array:
+def sums_so_far(g: Array) -> Array:
     """Sums from a chunk's first token on."""
     sums = [g[..., :1, :]]
     for t in range(1, g.shape[-2]):
@@ -120,36 +131,38 @@ def _so_far(g: Array) -> Array:
     return np.concatenate(sums, axis=-2)
 
 
-def _decayed(x: Array, so_far: Array | None) -> Array:
+def decayed(x: Array, so_far: Array | None) -> Array:
     return x if so_far is None else x * np.exp(so_far)
 
 
-def _weights(left: Array, right: Array, so_far: Array | None, heads: int, step: Step, *, strict: bool) -> Array:
-    """Products of the tokens t and s of each chunk, with what is left at t of what s wrote, 0 where s is not yet
-    written: (B, T/C, H, C, C)."""
+def products(
+    left: Array, right: Array, at_read: Array | None, so_far: Array | None, heads: int, step: Step, *, strict: bool
+) -> Array:
+    """Products of the tokens t and s of each chunk, with what is left at t of what s wrote, e^(at_read_t − so_far_s), 0
+    where s is not yet written: (B, T/C, H, C, C)."""
     size = left.shape[-2]
     t, s = np.arange(0, size, like=left)[:, None], np.arange(0, size, like=left)[None]
     seen = s < t if strict else s <= t
-    if so_far is not None and so_far.shape[-1] > 1:
-        return _by_channel(spread(left, heads), spread(right, heads), so_far, seen, step)
-    products = spread(step.dot(left, right.swapaxes(-1, -2), "state"), heads)
-    if so_far is None:
-        return np.where(seen, products, 0.0).astype(step.dtype)
-    between = np.where(seen, so_far - so_far.swapaxes(-1, -2), -np.inf).astype(step.dtype)
-    weights: Array = products * np.exp(between)
+    if at_read is not None and so_far is not None and so_far.shape[-1] > 1:
+        return _by_channel(spread(left, heads), spread(right, heads), at_read, so_far, seen, step)
+    found = spread(step.dot(left, right.swapaxes(-1, -2), "state"), heads)
+    if at_read is None or so_far is None:
+        return np.where(seen, found, 0.0).astype(step.dtype)
+    between = np.where(seen, at_read - so_far.swapaxes(-1, -2), -np.inf).astype(step.dtype)
+    weights: Array = found * np.exp(between)
     return weights
 
 
-def _by_channel(left: Array, right: Array, so_far: Array, seen: Array, step: Step) -> Array:
+def _by_channel(left: Array, right: Array, at_read: Array, so_far: Array, seen: Array, step: Step) -> Array:
     """The same with a decay of each channel, row by row, so that no exponent is positive."""
     rows = []
     for t in range(left.shape[-2]):
-        between = np.where(seen[t][:, None], so_far[..., t : t + 1, :] - so_far, -np.inf).astype(step.dtype)
+        between = np.where(seen[t][:, None], at_read[..., t : t + 1, :] - so_far, -np.inf).astype(step.dtype)
         rows.append(step.dot(left[..., t : t + 1, :], (right * np.exp(between)).swapaxes(-1, -2), "state"))
     return np.concatenate(rows, axis=-2)
 
 
-def _inverse(a: Array, step: Step) -> Array:
+def inverted(a: Array, step: Step) -> Array:
     """(1 + A)⁻¹ of strictly lower triangular matrices A (…, C, C), row after row."""
     size = a.shape[-1]
     rows, columns = np.arange(0, size, like=a)[:, None], np.arange(0, size, like=a)[None]

@@ -6,6 +6,7 @@ Letters: B sequences, T new tokens, r = d_rnn channels.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.reference.activations import activate, sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed
+from gptcalc.reference.recurrence import by_chunk, chunks_of, sums_so_far
+from gptcalc.reference.scan import scanned, stretches
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -40,9 +43,9 @@ def gated_recurrence(m: GatedRecurrence, x: Array, w: Weights, step: Step) -> Ar
     place = w.prefix.rstrip(".")
     h = step.cache.state(place, "state", taken[:, :1] * 0.0)  # (B, 1, r)
     out = []
-    for t in range(step.new):
-        h = h * kept[:, t : t + 1] + taken[:, t : t + 1]
-        out.append(h)
+    for begin, end, size in stretches(step.new, step):
+        out.append(scanned(kept[:, begin:end], taken[:, begin:end], h[:, 0], size))
+        h = out[-1][:, -1:]
     step.cache.put(place, "state", h)
     return step.linear(np.concatenate(out, axis=1) * y, w, "out", x.shape[-1], True)
 
@@ -68,28 +71,88 @@ def matrix_lstm(m: MatrixLSTM, x: Array, w: Weights, step: Step) -> Array:
         softcapped(step.linear(x, w, name, m.n_heads, True), m.gate_softcap)[..., None]
         for name in ("input_gate", "forget_gate")
     )
-    h = _cells(q * (1 / math.sqrt(m.d_k)), k, v, i, softplus(f * -1.0) * -1.0, step, w.prefix.rstrip("."))
+    cells = Cells(q * (1 / math.sqrt(m.d_k)), k, v, i, softplus(f * -1.0) * -1.0)
+    h = _memory(cells, step, w.prefix.rstrip("."), m.chunk)
     h = normed(h, m.out_norm, w.at("out_norm"), m.n_heads, m.d_v).reshape(*x.shape[:2], m.n_heads * m.d_v)
     return step.linear(gate * h, w, "out", x.shape[-1])
 
 
-def _cells(q: Array, k: Array, v: Array, i: Array, f: Array, step: Step, place: str) -> Array:
-    """The recurrence: q, k (B, T, H, n), v (B, T, H, c), log gates i and f (B, T, H, 1) -> (B, T, H, c)."""
-    batch, new, heads, n = k.shape
-    zero = k[:, 0, :, :, None] * 0.0  # (B, H, n, 1)
-    s = step.cache.state(place, "state", np.broadcast_to(zero, (batch, heads, n, v.shape[-1])))
-    norm = step.cache.state(place, "norm", zero)
-    top = step.cache.state(place, "top", zero[:, :, :1])  # (B, H, 1, 1)
-    out = []
-    for t in range(new):
-        log_i, log_f = i[:, t, :, :, None], f[:, t, :, :, None] + top
+class Cells(NamedTuple):
+    """What each token reads and writes: q, k (B, T, H, n), v (B, T, H, c), log gates i and f (B, T, H, 1)."""
+
+    q: Array
+    k: Array
+    v: Array
+    i: Array
+    f: Array
+
+
+class Memory(NamedTuple):
+    """What is kept: a matrix (B, H, n, c) and the sum of its keys (B, H, n, 1), in units of e^top (B, H, 1, 1)."""
+
+    state: Array
+    norm: Array
+    top: Array
+
+
+def _memory(x: Cells, step: Step, place: str, own_chunk: int) -> Array:
+    """The recurrence: (B, T, H, c)."""
+    batch, new, heads, n = x.k.shape
+    zero = x.k[:, 0, :, :, None] * 0.0  # (B, H, n, 1)
+    starts = (np.broadcast_to(zero, (batch, heads, n, x.v.shape[-1])), zero, zero[:, :, :1])
+    memory = Memory(*(step.cache.state(place, name, start) for name, start in zip(Memory._fields, starts, strict=True)))
+    chunk = step.chunk(own_chunk)
+    if chunk is None:
+        h, memory = _token_by_token(x, memory, step)
+    else:
+        step.tally.chunks.add(chunk)
+        outputs = []
+        for first, end, size in chunks_of(new, chunk):
+            part, memory = _chunk_by_chunk(Cells(*(each[:, first:end] for each in x)), memory, size, step)
+            outputs.append(part)
+        h = np.concatenate(outputs, axis=1)
+    for name, array in zip(Memory._fields, memory, strict=True):
+        step.cache.put(place, name, array)
+    return h
+
+
+def _token_by_token(x: Cells, memory: Memory, step: Step) -> tuple[Array, Memory]:
+    """h, and what is kept behind the last token."""
+    (s, norm, top), out = memory, []
+    for t in range(x.k.shape[1]):
+        log_i, log_f = x.i[:, t, :, :, None], x.f[:, t, :, :, None] + top
         top = np.maximum(log_f, log_i)
-        kept, key = np.exp(log_f - top), k[:, t, :, :, None] * np.exp(log_i - top)
-        s = s * kept + step.dot(key, v[:, t, :, None], "state")
+        kept, key = np.exp(log_f - top), x.k[:, t, :, :, None] * np.exp(log_i - top)
+        s = s * kept + step.dot(key, x.v[:, t, :, None], "state")
         norm = norm * kept + key
-        query = q[:, t, :, None]  # (B, H, 1, n)
+        query = x.q[:, t, :, None]  # (B, H, 1, n)
         size = np.maximum(np.absolute(step.dot(query, norm, "state")), np.exp(top * -1.0)) + FLOOR
         out.append((step.dot(query, s, "state") / size).swapaxes(1, 2))  # (B, 1, H, c)
-    for name, array in (("state", s), ("norm", norm), ("top", top)):
-        step.cache.put(place, name, array)
-    return np.concatenate(out, axis=1)
+    return np.concatenate(out, axis=1), Memory(s, norm, top)
+
+
+def _chunk_by_chunk(x: Cells, memory: Memory, size: int, step: Step) -> tuple[Array, Memory]:
+    """The same of whole chunks of `size` tokens (arXiv:2503.14376, §3)."""
+    batch, new, heads, c = x.v.shape
+    x = Cells(*(by_chunk(each, size) for each in x))  # (B, T/C, H, C, …)
+    so_far = sums_so_far(x.f)  # the logarithm of what is left since the chunk began: (B, T/C, H, C, 1)
+    t, s = np.arange(0, size, like=x.k)[:, None], np.arange(0, size, like=x.k)[None]
+    exponents = np.where(s <= t, so_far + (x.i - so_far).swapaxes(-1, -2), -np.inf)  # (B, T/C, H, C, C)
+    largest = exponents.max(axis=-1, keepdims=True)
+    scores = step.dot(x.q, x.k.swapaxes(-1, -2), "state")
+    (state, norm, top), out = memory, []
+    for at in range(new // size):
+        own, past, end = largest[:, at], so_far[:, at] + top, so_far[:, at, :, size - 1 :]
+        unit = np.maximum(own, past)  # (B, H, C, 1)
+        weights = (scores[:, at] * np.exp(exponents[:, at] - unit)).astype(step.dtype)
+        query = (x.q[:, at] * np.exp(past - unit)).astype(step.dtype)
+        total = step.dot(query, norm, "state") + weights.sum(axis=-1, keepdims=True)
+        read = step.dot(query, state, "state") + step.dot(weights, x.v[:, at], "state")
+        h = read / (np.maximum(np.absolute(total), np.exp(unit * -1.0)) + FLOOR)
+        out.append(h[:, None].astype(step.dtype))
+        kept, top = end + top, np.maximum(end + top, own[:, :, size - 1 :])
+        keys = (x.k[:, at] * np.exp(end - so_far[:, at] + x.i[:, at] - top)).astype(step.dtype).swapaxes(-1, -2)
+        left = np.exp(kept - top).astype(step.dtype)
+        state = state * left + step.dot(keys, x.v[:, at], "state")
+        norm = norm * left + keys.sum(axis=-1, keepdims=True)
+    return np.concatenate(out, axis=1).swapaxes(2, 3).reshape(batch, new, heads, c), Memory(state, norm, top)

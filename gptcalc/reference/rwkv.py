@@ -6,12 +6,16 @@ Letters: B sequences, T new tokens, r = d_inner channels; H heads, n = d_k chann
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from gptcalc.architecture import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
 from gptcalc.reference.activations import activate, sigmoid
+from gptcalc.reference.generalised import Past, recur_generalised
 from gptcalc.reference.norms import normed
+from gptcalc.reference.recurrence import Inputs, recur
+from gptcalc.reference.scan import side_by_side, stretches
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -31,23 +35,55 @@ def time_mixing(m: TimeMixing, x: Array, w: Weights, step: Step) -> Array:
 def _weighted_mean(k: Array, v: Array, decay: Array, bonus: Array, step: Step, place: str) -> Array:
     """Of all values so far, with weights that are kept in units of e^top: k, v (B, T, r) -> (B, T, r)."""
     zero = k[:, :1] * 0.0  # (B, 1, r)
-    total, weight = (step.cache.state(place, name, zero) for name in ("state", "norm"))
-    top = step.cache.state(place, "top", zero + NOTHING)
+    starts = (zero, zero, zero + NOTHING)
+    mean = Mean(*(step.cache.state(place, name, start) for name, start in zip(MEANS, starts, strict=True)))
     out = []
-    for t in range(step.new):
-        key, value = k[:, t : t + 1], v[:, t : t + 1]
-        out.append(np.divide(*_with(total, weight, top, key + bonus, value)[:2]))
-        total, weight, top = _with(total, weight, top - np.exp(decay), key, value)
-    for name, array in (("state", total), ("norm", weight), ("top", top)):
+    for first, end, size in stretches(step.new, step):
+        key, value = k[:, first:end], v[:, first:end]
+        before, mean = _before_each(mean, key, value, np.exp(decay), size)
+        now = _joined(before, Mean(value, value * 0.0 + 1.0, key + bonus))
+        out.append(now.total / now.weight)
+    for name, array in zip(MEANS, mean, strict=True):
         step.cache.put(place, name, array)
     return np.concatenate(out, axis=1)
 
 
-def _with(total: Array, weight: Array, top: Array, key: Array, value: Array) -> tuple[Array, Array, Array]:
-    """A sum and its weights with one more value, whose weight is e^key."""
-    largest = np.maximum(top, key)
-    kept, new = np.exp(top - largest), np.exp(key - largest)
-    return total * kept + value * new, weight * kept + new, largest
+MEANS = ("state", "norm", "top")  # what the cache calls a mean's parts
+
+
+class Mean(NamedTuple):
+    """A sum and the sum of its weights, in units of e^top."""
+
+    total: Array
+    weight: Array
+    top: Array
+
+
+def _joined(one: Mean, other: Mean) -> Mean:
+    """The sums of both."""
+    top = np.maximum(one.top, other.top)
+    a, b = np.exp(one.top - top), np.exp(other.top - top)
+    return Mean(one.total * a + other.total * b, one.weight * a + other.weight * b, top)
+
+
+def _before_each(mean: Mean, k: Array, v: Array, decay: Array, size: int) -> tuple[Mean, Mean]:
+    """The mean before each token (B, T, r) and behind the last (B, 1, r): blocks of `size` tokens side by side, each
+    from nothing, then from block to block."""
+    key, value = side_by_side(k, size), side_by_side(v, size)  # (B, T/C, C, r)
+    nothing = key[:, :, :1] * 0.0
+    own = Mean(nothing, nothing, nothing + NOTHING)  # of the block so far, (B, T/C, 1, r)
+    before = []
+    for t in range(size):
+        before.append(own)
+        new = Mean(value[:, :, t : t + 1], nothing + 1.0, key[:, :, t : t + 1])
+        own = _joined(own._replace(top=own.top - decay), new)
+    starts = []
+    for block in range(key.shape[1]):
+        starts.append(mean)
+        mean = _joined(mean._replace(top=mean.top - decay * size), Mean(*(x[:, block] for x in own)))
+    start = Mean(*(np.concatenate(x, axis=1)[:, :, None] for x in zip(*starts, strict=True)))
+    each = [_joined(start._replace(top=start.top - decay * t), so_far) for t, so_far in enumerate(before)]
+    return Mean(*(np.concatenate(x, axis=2).reshape(*k.shape) for x in zip(*each, strict=True))), mean
 
 
 def matrix_mixing(m: MatrixMixing, x: Array, w: Weights, step: Step) -> Array:
@@ -67,21 +103,10 @@ def matrix_mixing(m: MatrixMixing, x: Array, w: Weights, step: Step) -> Array:
         f = w("decay_rate", *keys) + k * 0.0
     else:
         f = _by_head(_through(m.decay_rank, "tanh", read["decay"], "decay", m.n_heads * m.d_k, w, step, True), keys)
-    place, kept = w.prefix.rstrip("."), np.exp(np.exp(f) * -1.0)
-    s = step.cache.state(place, "state", _nothing(k, v))  # (B, H, n, c)
-    out = []
-    for t in range(step.new):
-        out.append(step.dot(r[:, t, :, None], s, "state").swapaxes(1, 2))  # (B, 1, H, c)
-        s = s * kept[:, t, :, :, None] + step.dot(k[:, t, :, :, None], v[:, t, :, None], "state")
-    step.cache.put(place, "state", s)
-    o = np.concatenate(out, axis=1) + _own(r * w("bonus", *keys), k, step) * v
+    past = Inputs(r, k, v, np.exp(f) * -1.0, None)
+    o = recur(past, step, w.prefix.rstrip("."), m.chunk, earlier=True) + _own(r * w("bonus", *keys), k, step) * v
     o = normed(o, m.out_norm, w.at("out_norm"), *values).reshape(*z.shape)
     return step.linear(z * sigmoid(z) * o, w, "out", x.shape[-1])
-
-
-def _nothing(k: Array, v: Array) -> Array:
-    """The state before the first token."""
-    return np.broadcast_to(k[:, 0, :, :, None] * 0.0, (*k.shape[:1], *k.shape[2:], v.shape[-1]))
 
 
 def _by_head(x: Array, heads: tuple[int, int]) -> Array:
@@ -133,17 +158,9 @@ def delta_mixing(m: DeltaMixing, x: Array, w: Weights, step: Step) -> Array:
     unit = _by_head(k * w("key_direction", n_keys), keys)
     unit = unit / np.sqrt(np.square(unit).sum(axis=-1, keepdims=True) + EPS)
     k = _by_head(k + k * (a - 1.0) * w("key_rate", n_keys), keys)
-    r, a, v, kept = _by_head(r, keys), _by_head(a, keys), _by_head(v, values), np.exp(_by_head(f, keys))
-    place = w.prefix.rstrip(".")
-    s = step.cache.state(place, "state", _nothing(k, v))  # (B, H, n, c)
-    out = []
-    for t in range(step.new):
-        held = step.dot(unit[:, t, :, None], s, "state")  # (B, H, 1, c)
-        s = s * kept[:, t, :, :, None] + step.dot(k[:, t, :, :, None], v[:, t, :, None], "state")
-        s = s - step.dot((a[:, t] * unit[:, t])[..., None], held, "state")
-        out.append(step.dot(r[:, t, :, None], s, "state").swapaxes(1, 2))  # (B, 1, H, c)
-    step.cache.put(place, "state", s)
-    o = normed(np.concatenate(out, axis=1), m.out_norm, w.at("out_norm"), *values)
+    r, a, v, f = _by_head(r, keys), _by_head(a, keys), _by_head(v, values), _by_head(f, keys)
+    past = Past(r, k, v, f, unit, a * unit)
+    o = normed(recur_generalised(past, step, w.prefix.rstrip("."), m.chunk), m.out_norm, w.at("out_norm"), *values)
     o = o + _own(r * w("bonus", *keys), k, step) * v
     return step.linear(o.reshape(*g.shape) * g, w, "out", x.shape[-1])
 

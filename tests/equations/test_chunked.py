@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import gptcalc
 from gptcalc import InputError
-from gptcalc.architecture import Architecture, LinearAttention, Mamba2, sublayers
+from gptcalc.architecture import Architecture, InChunks, LinearAttention, Recurrent, sublayers
 from gptcalc.document import build
 from gptcalc.equations.model import remembered
 from gptcalc.reference.model import Model
@@ -26,10 +26,15 @@ CHUNKS = (0, 1, 3, TOKENS + 1)
 
 
 def has_chunks(small: Architecture) -> bool:
-    return any(isinstance(m, (LinearAttention, Mamba2)) for block, _ in small.groups() for m in sublayers(block))
+    return any(isinstance(m, get_args(InChunks)) for block, _ in small.groups() for m in sublayers(block))
+
+
+def has_states(small: Architecture) -> bool:
+    return any(isinstance(m, get_args(Recurrent)) for block, _ in small.groups() for m in sublayers(block))
 
 
 IN_CHUNKS = [name for name in DOCUMENTS if has_chunks(architecture(name))]
+WITH_STATES = [name for name in DOCUMENTS if has_states(architecture(name))]
 
 
 # --- the same numbers -------------------------------------------------------------------------------------------------
@@ -42,7 +47,7 @@ def test_the_lines_are_the_recurrence(name: str, chunks: int) -> None:
     held(architecture(name), chunks=chunks)
 
 
-@pytest.mark.parametrize("name", IN_CHUNKS)
+@pytest.mark.parametrize("name", WITH_STATES)
 def test_the_witness_in_chunks_is_the_recurrence(name: str) -> None:
     """Logits and states after 11 tokens and after 14, the last three in a second call; and its FLOPs are the lines'."""
     small = architecture(name)
@@ -136,6 +141,42 @@ def test_gated_linear_attention_as_in_its_paper() -> None:
         assert states(linear(**keys)) == T // C * H * (seen * (N + P) + 2 * C * N * P)
 
 
+def matrixmix(**keys: Any) -> dict[str, Any]:
+    return {"layers": "n*matrixmix", "matrixmix": {"n_heads": H, "d_k": N, "d_v": P, **keys}}
+
+
+def test_rwkv_6_reads_the_state_before_it_writes() -> None:
+    """As gated linear attention, arXiv:2404.05892, §4; what a token reads of itself goes by the bonus, one product of N
+    a token, beside the chunk."""
+    seen, own = C * (C - 1) // 2, C * N
+    assert states(matrixmix()) == T // C * H * (seen * (N + P) + 2 * C * N * P + own)
+    assert states(matrixmix(), pairs="full") == T // C * H * (C * C * (N + P) + 2 * C * N * P + own)
+
+
+def test_rwkv_7_as_its_kernels_have_it() -> None:
+    """arXiv:2503.14456, §4, a transition diagonal plus low rank: four products of the chunk's tokens (receptances and
+    readings with keys and with what is taken away), the inverse and its product with one of them, each over triples; of
+    the inverse W (N wide), of that product U (P wide). Then two products with the state before, two that write it, two
+    of a chunk's pairs with values and with readings; and the bonus's own product."""
+    document = {"layers": "n*deltamix", "deltamix": {"n_heads": H, "d_k": N, "d_v": P, "decay_rank": 2, "rate_rank": 2,
+                                                     "gate_rank": 2}}  # fmt: skip
+    before, seen = C * (C - 1) // 2, C * (C + 1) // 2
+    triples = sum(1 for t in range(C) for r in range(t) for s in range(r + 1))
+    assert triples == sum(1 for t in range(C) for r in range(t + 1) for s in range(r))
+    inside = 2 * seen * N + 2 * before * N + 2 * triples + before * P + seen * N + 2 * seen * P
+    assert states(document) == T // C * H * (inside + 4 * C * N * P + C * N)
+    square = 4 * C * C * N + 2 * C**3 + C * C * P + C * C * N + 2 * C * C * P
+    assert states(document, pairs="full") == T // C * H * (square + 4 * C * N * P + C * N)
+
+
+def test_mlstm_as_its_kernels_have_it() -> None:
+    """arXiv:2503.14376, §3: Q·Kᵀ and its product with V within a chunk, Kᵀ·V for the state, Q·S and Q·n, the sum of the
+    keys before the chunk."""
+    document = {"layers": "n*mlstm", "mlstm": {"n_heads": H, "d_k": N, "d_v": P}}
+    seen = C * (C + 1) // 2
+    assert states(document) == T // C * H * (seen * (N + P) + 2 * C * N * P + C * N)
+
+
 def test_queries_and_keys_that_states_share_are_multiplied_once() -> None:
     shared = {"linear": {"n_heads": 6, "n_k_heads": 2, "d_k": N, "d_v": P, "decay": "head"}}
     seen = C * (C + 1) // 2
@@ -167,10 +208,23 @@ def test_a_chunk_is_as_long_as_the_published_kernel_has_it(preset: str, chunk: i
     assert found.scan == "chunked"
 
 
-def test_what_has_no_chunks_is_walked() -> None:
-    found = gptcalc.flops(load("mamba-130m").architecture, context=100, scan="chunked")
-    assert found.total == gptcalc.flops(load("mamba-130m").architecture, context=100).total
-    assert "token by token" in found.convention
+@pytest.mark.parametrize(("preset", "section"), [
+    ("mamba-130m", "mamba"), ("recurrentgemma-2b", "rglru"), ("rwkv-4-169m", "timemix"), ("jamba-v0.1", "mamba"),
+])  # fmt: skip
+def test_what_kernels_scan_is_walked_and_says_so(preset: str, section: str) -> None:
+    found = gptcalc.flops(load(preset).architecture, context=100, scan="chunked")
+    assert found.total == gptcalc.flops(load(preset).architecture, context=100).total
+    assert f"token by token: of {section}, whose published kernels scan and have no form in chunks" in found.convention
+    assert found.scan == "recurrent"
+
+
+def test_of_both_kinds_each_is_named() -> None:
+    found = gptcalc.flops(architecture("recurrences"), context=100, scan="chunked")
+    assert "in chunks of 64 tokens" in found.convention
+    assert "token by token those of rglru, whose published kernels scan" in found.convention
+
+
+def test_what_has_no_states_says_nothing_of_them() -> None:
     assert gptcalc.flops(load("gpt2").architecture, context=100, scan="chunked").scan is None
 
 
@@ -192,16 +246,33 @@ def test_a_decode_step_has_no_chunk() -> None:
 
 #: what is written in the lines, and what the mutant writes: some document's numbers notice
 UNTRUE = [
-    ("a chunk's decay from the end on", "Σ_s ln(γ[s,{of.decay}])", "Σ_s ln(γ[t,{of.decay}])"),
+    ("a chunk's decay from the end on", '"Γ[t,{where}] = Σ_s ln(γ[s,', '"Γ[t,{where}] = Σ_s ln(γ[t,'),
     ("the state after the chunk read", "{query}[t,{few}]·{before}", "{query}[t,{few}]·{state}"),
-    ("nothing decays from chunk to chunk", "exp(Γ_C[t,{of.decay}])·{state}", "{state}"),
+    ("nothing decays from chunk to chunk", "{{{left}·{state} if", "{{{state} if"),
     ("what is written doesn't decay", "{_decayed(of, 'Γ_C[t,{0}] − Γ[t,{0}]')}{key}", "{key}"),
-    ("products don't decay", '"Γ[t,{0}] − Γ[s,{0}]"', '"0·Γ[t,{0}]"'),
+    ("products don't decay", "{so_far} − Γ[s,{{0}}]", "0·Γ[t,{{0}}]"),
     ("no inverse", "{one} − Σ_ϱ A", "{one} − 0·Σ_ϱ A"),
     ("the inverse of 1 − A", "{one} − Σ_ϱ A", "{one} + Σ_ϱ A"),
     ("keys without β", "{inverse}·β[s,{states}]·{text}", "{inverse}·{text}"),
     ("the state not subtracted", "= v_I[t,{value}] − Σ_ȧ", "= v_I[t,{value}] − 0·Σ_ȧ"),
     ("the token itself not seen", "allowed, few = Within(chunk, strict)", "allowed, few = Within(chunk, True)"),
+]  # fmt: skip
+
+#: the same of RWKV's states and of mLSTM's
+UNTRUE_OTHERS = [
+    ("chunked", "the token's own decay at what was left before it", "matrix states",
+     "Σ_s ln(γ[s,{where}])\", Within(chunk, strict=True)", "Σ_s ln(γ[s,{where}])\", Within(chunk)"),
+    ("chunked", "the token's own decay at what it reads", "matrix states",
+     '"Γ_P[t,{0}]" if earlier', '"Γ[t,{0}]" if earlier'),
+    ("chunked", "the inverse of 1 + A", "matrix states", "{one} + Σ_ϱ A_R", "{one} − Σ_ϱ A_R"),
+    ("chunked", "readings of the state before the chunk left out", "matrix states", "+ Σ_ȧ k_I", "+ 0·Σ_ȧ k_I"),
+    ("chunked", "nothing taken away within", "matrix states", "Σ_s z_R[t,s,{states}]", "Σ_s 0·z_R[t,s,{states}]"),
+    ("recurrent", "exponents from the end on", "recurrences",
+     "largest_s(Γ[t,ġ] − Γ[s,ġ]", "largest_s(Γ[s,ġ] − Γ[s,ġ]"),
+    ("recurrent", "keys' sum without the chunk's", "recurrences",
+     "ν[t,ġ] + Σ_s z_S[t,s,ġ]", "ν[t,ġ] + 0·Σ_s z_S[t,s,ġ]"),
+    ("recurrent", "the state before in other units", "recurrences",
+     "exp(Γ[t,ġ] + μ_B[ġ] − m[t,ġ])", "exp(Γ[t,ġ] − m[t,ġ])"),
 ]  # fmt: skip
 
 #: the same of the counts: the figures worked by hand notice
@@ -223,6 +294,20 @@ def test_a_mutant_is_untrue(error: str, old: str, new: str) -> None:
         mutate(importlib.import_module("gptcalc.equations.chunked"), old, new, patch)
         try:
             held(architecture("delta"), chunks=3)
+        except Exception:
+            return
+        finally:
+            remembered.cache_clear()
+    pytest.fail(f"{error}: no number notices")
+
+
+@pytest.mark.parametrize(("module", "error", "name", "old", "new"), UNTRUE_OTHERS, ids=[m[1] for m in UNTRUE_OTHERS])
+def test_a_mutant_of_the_others_is_untrue(module: str, error: str, name: str, old: str, new: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        remembered.cache_clear()
+        mutate(importlib.import_module(f"gptcalc.equations.{module}"), old, new, patch)
+        try:
+            held(architecture(name), chunks=3)
         except Exception:
             return
         finally:
