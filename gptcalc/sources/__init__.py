@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -126,10 +126,15 @@ def _varied(source: Source, switches: Sequence[str]) -> Source:
 
 def load_all(references: Sequence[str], overrides: Sequence[str] = ()) -> list[Model]:
     """Several models. InputError that names all whose names are unknown at once."""
+    return load_each((reference, overrides, ()) for reference in references)
+
+
+def load_each(asked: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> list[Model]:
+    """Several models, each with changes and switches of its own; errors as those of load_all."""
     found, unknown = [], []
-    for reference in references:
+    for reference, overrides, switches in asked:
         try:
-            found.append(load(reference, overrides))
+            found.append(load(reference, overrides, switches=switches))
         except InputError as error:
             if error.kind != "unknown" or is_path(reference):
                 raise

@@ -29,7 +29,7 @@ CONNECTIONS = 8
 INSTALL = "pip install 'gptcalc[hub]'"
 
 NAME = r"[A-Za-z0-9][\w.-]{0,95}"
-ID = re.compile(rf"({NAME}/{NAME})(?:@([\w./-]{{1,250}}))?")
+ID = re.compile(rf"(?:hf://(?:models/)?)?({NAME}/{NAME})(?:@([\w./-]{{0,249}}[\w.-]))?/?")
 URL = re.compile(
     rf"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?:models/)?({NAME}/{NAME})"
     r"(?:/(?:tree|blob|resolve)/([\w.-]{1,250})(?:/.*)?)?/?(?:[?#].*)?"

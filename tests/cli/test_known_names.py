@@ -74,3 +74,18 @@ def test_quantization_is_the_type_of_the_weights(gptcalc: Command) -> None:
 )  # fmt: skip
 def test_keys_of_a_config_in_set(theirs: str, ours: str, gptcalc: Command) -> None:
     assert gptcalc("show", "llama-3-8b", "--set", theirs).out == gptcalc("show", "llama-3-8b", "--set", ours).out != ""
+
+
+SPELLINGS = """
+hf://Qwen/Qwen3-8B
+hf://Qwen/Qwen3-8B/
+hf://models/Qwen/Qwen3-8B
+hf://Qwen/Qwen3-8B@main
+Qwen/Qwen3-8B/
+https://huggingface.co/Qwen/Qwen3-8B/
+"""
+
+
+@pytest.mark.parametrize("reference", SPELLINGS.split())
+def test_a_hub_id_in_any_spelling(reference: str, gptcalc: Command) -> None:
+    assert gptcalc("params", reference, "--get", "total").out == gptcalc("params", "qwen3-8b", "--get", "total").out

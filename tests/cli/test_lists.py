@@ -203,6 +203,13 @@ def test_a_start_looks_at_one_file(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("124439808\n", "")
 
 
+def test_both_unknown_models_of_a_diff_are_named(gptcalc: Command) -> None:
+    found = gptcalc("diff", "no-such-one", "no-such-other", "--set", "d=8")
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "'no-such-one'" in found.err
+    assert "'no-such-other'" in found.err
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_help_is_as_wide_as_the_terminal(width: int, gptcalc: Command) -> None:
     lines = gptcalc("memory", "--help", terminal=width).out.splitlines()

@@ -375,3 +375,10 @@ def test_anything_in_a_config(
     fields = data.draw(st.lists(st.one_of(st.sampled_from(sorted(config)), st.sampled_from(FIELDS)), max_size=3))
     changed = {**config, **{field: data.draw(field_values) for field in fields}}
     answered_or_refused(gptcalc, command, written(changed, tmp_path, yaml=False))
+
+
+def test_a_type_that_is_no_name_is_refused(tmp_path: Path, gptcalc: Command) -> None:
+    config = {"model_type": "gemma3", "text_config": {"model_type": {}, "hidden_size": 64}}
+    found = gptcalc("params", written(config, tmp_path, yaml=False))
+    refused_well(found)
+    assert "text_config.model_type: expected a name, found {}" in found.err

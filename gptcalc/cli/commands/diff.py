@@ -31,9 +31,9 @@ def command(
     """
     from gptcalc.report.diff import diff
     from gptcalc.report.figures import Facts
-    from gptcalc.sources import load
+    from gptcalc.sources import load_each
 
-    left, right = load(a), load(b, settings, switches=switches)
+    left, right = load_each([(a, (), ()), (b, settings, switches)])
     how = how.to(DiffRun, context=how.context or min(left.architecture.c, right.architecture.c))
     sides = (Facts(left.architecture, left.written, how), Facts(right.architecture, right.written, how))
     warnings = [w for side in (left, right) for w in (*side.notes, *context_warnings(side.architecture, how))]

@@ -121,19 +121,27 @@ def expression(blocks: Sequence[str]) -> str:
     n = len(blocks)
     periods = range(1, min(n, LONGEST_PERIOD if n <= 512 else 16) + 1)
     repeated = {period: _repeated(blocks, period) for period in periods}
-    best: list[tuple[int, tuple[_Item, ...]]] = [(0, ())] * (n + 1)
-    for start in range(n - 1, -1, -1):
-        options = []
+    ways: dict[int, list[tuple[int, tuple[str, ...], int]]] = {}  # from each block that is reached: end, body, count
+    left = [0]
+    while left:
+        start = left.pop()
+        if start in ways or start == n:
+            continue
+        ways[start] = []
         for period in range(1, min(len(periods), n - start) + 1):
             body = tuple(blocks[start : start + period])
             covered = period + repeated[period][start]
             count = covered // period
-            end = start + count * period
-            options.append((len(_item(count, body)) + 1 + best[end][0], start, end, body, count))
-            if start + covered == n and end < n:  # the last repetition is cut
-                options.append((len(_item(0, body)) + 1, start, n, body, 0))
-        length, _, end, body, count = min(options, key=lambda option: option[0])
-        best[start] = (length, ((count, body), *best[end][1]))
+            ways[start].append((start + count * period, body, count))
+            if start + covered == n and start + count * period < n:  # the last repetition is cut
+                ways[start].append((n, body, 0))
+        left += [end for end, _, _ in ways[start]]
+    best: dict[int, tuple[int, tuple[_Item, ...]]] = {n: (0, ())}
+    for start in sorted(ways, reverse=True):
+        lengths = [len(_item(count, body)) + 1 + best[end][0] for end, body, count in ways[start]]
+        shortest = lengths.index(min(lengths))
+        end, body, count = ways[start][shortest]
+        best[start] = (lengths[shortest], ((count, body), *best[end][1]))
     return " ".join(_item(*item) for item in _open(best[0][1]))
 
 

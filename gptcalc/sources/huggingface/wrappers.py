@@ -150,6 +150,10 @@ def merged(
 ) -> Mapping[str, Any]:
     """A text config with what the whole says of it: its type where it has none, and whether it is tied."""
     values = dict(inner)
+    for said, place in ((inner, ".".join(path)), (holder, ".".join(path[:-1]))):
+        if not isinstance(kind := said.get("model_type"), str | None):
+            key = f"{place}.model_type".removeprefix(".")
+            raise InputError(f"{key}: expected a name, found {printable(repr(kind), 60)}")
     outer = holder.get("model_type") or config.get("model_type")
     if inner.get("model_type") in (None, part_of(outer, path[-1])):
         values = {**assumed(outer, path[-1], "given"), **inner}
