@@ -49,6 +49,7 @@ def declared(kind: type[Struct]) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
+@cache
 def plain(annotation: Any) -> tuple[Any, bool, Option]:
     """What a field may be beside None, whether it may be None, and its option."""
     option = next((mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Option)), Option(""))

@@ -87,6 +87,7 @@ def undivided(run: Inference) -> Inference:
     one.ranges = [(one.ranges[0][0], one.ranges[-1][1])]
     one.shares = [[share for shares in run.shares for share in shares]]
     one.stages = [one._stage(0)]
+    one.forget()
     one.buffers = one._buffers()
     return one
 

@@ -36,6 +36,15 @@ class Stage(NamedTuple):
     moments: list[Moment]
 
 
+class Parts(NamedTuple):
+    """Bytes of a device."""
+
+    weights: int
+    kv: int
+    activations: int
+    overhead: int
+
+
 class Inference:
     """The memory of one model, run one way, as a function of batch and context. Both only ever increase it."""
 
@@ -60,8 +69,14 @@ class Inference:
         check(how)
         self._load()
         self.stages = [self._stage(number) for number in range(self.parallel.pp)]
+        self.forget()
         self.buffers = self._buffers()
         self.others = self._others()
+
+    def forget(self) -> None:
+        """What was found for other stages or another width; vLLM's generations share it otherwise."""
+        self._widest: dict[tuple[int, int, int], tuple[Moment, int]] = {}
+        self._kept: dict[tuple[int, int, int, int, bool], int] = {}
 
     def _beside(self, draft: Architecture) -> Inference:
         check_pair(self.architecture, draft)
@@ -120,7 +135,8 @@ class Inference:
         kept = pools(
             self.model, self.kept, self.parallel, counts, self.how.source_length(self.architecture), self.how.mtp
         )
-        live = [m for stage in self.model.main if counts.get(stage.name) for m in moments(stage, self.parallel)]
+        running = [] if self.has_buffers else [stage for stage in self.model.main if counts.get(stage.name)]
+        live = [moment for stage in running for moment in moments(stage, self.parallel)]
         return Stage(sum(row.total for row in self.rows(number)), kept, widest(live))
 
     def rows(self, number: int) -> list[Tensors]:
@@ -150,6 +166,7 @@ class Inference:
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
         other.profile = other._profile()
+        other.forget()
         other._reload()
         other.others = other._others()
         return other
@@ -164,9 +181,14 @@ class Inference:
         if self.host:
             self.buffers = self._buffers()
 
+    @property
+    def has_buffers(self) -> bool:
+        """Whether llama.cpp's compute buffers are known: those of encoders are not."""
+        one_way = self.architecture.encoder is None and not self.architecture.sees_all
+        return self.how.engine == "llama.cpp" and one_way
+
     def _buffers(self) -> Buffers | None:
-        """llama.cpp's; of encoders none are known."""
-        if self.how.engine != "llama.cpp" or self.architecture.encoder is not None or self.architecture.sees_all:
+        if not self.has_buffers:
             return None
         few = () if self.how.logits == "all" else ("logits",)  # a few rows are multiplied where the output is
         used = [s.row.bytes for s in self.host if s.tensor.kind == "matrix" and s.tensor.weight.use not in few]
@@ -182,6 +204,12 @@ class Inference:
 
     def widest(self, number: int, sequences: int, context: int) -> tuple[Moment, int]:
         """The widest moment of a pass, and its bytes."""
+        key = number, sequences, context
+        if key not in self._widest:
+            self._widest[key] = self._found_widest(*key)
+        return self._widest[key]
+
+    def _found_widest(self, number: int, sequences: int, context: int) -> tuple[Moment, int]:
         found = (NOTHING, 0)
         if not sequences:
             return found
@@ -206,14 +234,20 @@ class Inference:
         parts = self.own(number, sequences, context)
         if self.draft is not None and number == self.parallel.pp - 1:
             drafts = self.draft.held(0, sequences, context)
-            parts += [part._replace(pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
+            theirs = [part._replace(pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
+            return [*parts, *theirs]
         return parts
 
     def own(self, number: int, sequences: int, context: int) -> list[Held]:
         """The same without a draft's."""
         pools, how = self.stages[number].pools, self.how
-        passes = (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
+        passes = self.passes_in_flight
         return held(how.engine, pools, context, how.prefill_chunk, passes, sequences, self.slots)
+
+    @property
+    def passes_in_flight(self) -> int:
+        """Of vLLM, at most; one more for each further stage of a pipeline."""
+        return (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
 
     @property
     def slots(self) -> bool:
@@ -222,8 +256,12 @@ class Inference:
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
-        stage = self.stages[number]
-        kept = sum(part.total for part in self.held(number, sequences, context))
+        return Device.holding(**self._parts(number, sequences, context)._asdict())
+
+    def _parts(self, number: int, sequences: int, context: int) -> Parts:
+        key = number, sequences, context, self.passes_in_flight, self.slots
+        if key not in self._kept:
+            self._kept[key] = sum([part.total for part in self.held(number, sequences, context)])
         if self.buffers is not None:
             activations = self.buffers.bytes(number, self.own(number, sequences, context), sequences, context)
         else:
@@ -235,7 +273,7 @@ class Inference:
         if self.draft is not None and number == self.parallel.pp - 1:  # llama.cpp has a context for each model
             drafts = self.draft.device(0, sequences, context).activations
             activations = activations + drafts if self.buffers is not None else max(activations, drafts)
-        return Device.holding(weights=stage.weights, kv=kept, activations=activations, overhead=overhead)
+        return Parts(self.stages[number].weights, self._kept[key], activations, overhead)
 
     @property
     def chunk(self) -> int:
@@ -261,7 +299,8 @@ class Inference:
 
     def needed(self, batch: int, context: int) -> int:
         """Bytes of the fullest device; of vLLM with the generation that needs most."""
-        return max(run.fullest(batch, context)[1].total for run in self.versions())
+        sequences, numbers = self.parallel.sequences(batch)[0][0], range(self.parallel.pp)
+        return max([sum(run._parts(number, sequences, context)) for run in self.versions() for number in numbers])
 
     def versions(self) -> tuple[Inference, ...]:
         """This run, and those of other generations of vLLM."""

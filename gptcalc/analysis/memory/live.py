@@ -8,7 +8,7 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from math import prod
 from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -128,17 +128,18 @@ def peaks(found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, 
         own = found.made[at]
         new = nothing if own is None else sizes[own]
         held = _each(held, new)
-        room = nothing
-        if line.kind == "pointwise":  # the widest operand that dies makes room for the result
-            room = max((sizes[old] for old in dying[at] if old.made < at), default=room)
-        every.append(tuple(n - min(a, b) for n, a, b in zip(held, room, new, strict=True)))
+        now = held
+        if line.kind == "pointwise" and dying[at]:  # the widest operand that dies makes room for the result
+            room = max((sizes[old] for old in dying[at] if old.made < at), default=nothing)
+            now = tuple([n - min(a, b) for n, a, b in zip(held, room, new, strict=True)])
+        every.append(now)
         for old in dying[at]:
-            held = tuple(a - b for a, b in zip(held, sizes[old], strict=True))
+            held = tuple([a - b for a, b in zip(held, sizes[old], strict=True)])
     return every
 
 
-def _each(held: Sequence[A], more: Sequence[A]) -> tuple[A, ...]:
-    return tuple(a + b for a, b in zip(held, more, strict=True))
+def _each(held: tuple[A, ...], more: tuple[A, ...]) -> tuple[A, ...]:
+    return tuple([a + b for a, b in zip(held, more, strict=True)])
 
 
 def lives(stage: Stage) -> Lives:
