@@ -74,6 +74,9 @@ def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
         ("deepseek-v3.2", "q2_k_s", 225_060_463_616),
         ("deepseek-v3.2", "tq1_0", 143_201_831_936),
         ("deepseek-v3.2", "mxfp4_moe", 366_253_280_256),
+        # queries, keys and values are one matrix in its checkpoint and its file, three in transformers' class
+        ("sarvam-30b", "q2_k", 12_222_794_240),
+        ("sarvam-30b", "q3_k_l", 16_963_471_872),
     ],
 )
 def test_smallest_types(preset: str, dtype: str, size: int) -> None:

@@ -72,6 +72,8 @@ TYPES = {type_.name: type_ for type_ in (FP32, FP16, BF16, MXFP4, *GGML.values()
 
 #: converters that take apart what the published class keeps as one matrix (conversion/)
 SPLIT: frozenset[Ggml] = frozenset({"baichuan", "bailingmoe", "internlm2"})
+#: architectures whose files have queries, keys and values in one matrix, though a class may keep them apart (Sarvam)
+JOINED: frozenset[Ggml] = frozenset({"bailingmoe2"})
 #: how llama.cpp knows a model like Llama 2's 70B, in which V is small: so many layers, and for some fewer KV heads
 BIG: dict[Ggml, tuple[int, bool]] = {
     "llama": (80, True),
@@ -173,7 +175,7 @@ def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
         ratio,
         architecture.head.tying and not storage.tied_head,
         storage.gguf,
-        fused="qkv" in storage.fused and storage.gguf not in SPLIT,
+        fused=storage.gguf in JOINED or ("qkv" in storage.fused and storage.gguf not in SPLIT),
         is_70b=architecture.n_layers == layers and not (fewer and ratio == 1),
         imatrix=imatrix,
     )
