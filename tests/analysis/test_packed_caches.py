@@ -1,4 +1,4 @@
-"""vLLM's blocks of compressed entries (DeepSeek-V4), against a start's message and derived by hand from its rules.
+"""Caches of compressed entries (DeepSeek-V4): vLLM's blocks and llama.cpp's cells, against what they print and by hand.
 
 Flash has 43 layers, all with a window; 21 have entries over 4 tokens and an indexer's, 20 entries over 128. In
 DeepSeek's layout a latent is 448 + 2 · 64 + 8 = 584 bytes, an indexer's key 128 + 4, and pages are multiples of 576:
@@ -104,4 +104,31 @@ def test_no_yes_without_an_if_where_that_start_had_no_room(gptcalc: Command) -> 
 def test_others_are_refused(change: str, gptcalc: Command) -> None:
     found = gptcalc("kv", "deepseek-v4-flash", "--set", change, "--engine", "vllm")
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
-    assert found.lines[0].startswith("gptcalc: --engine vllm: ")
+    assert "engines know" in found.lines[0] or "--engine vllm: it runs" in found.lines[0]
+
+
+def test_cells_of_llama_cpp(gptcalc: Command) -> None:
+    """llama.cpp#27680: 64,000 cells and micro-batches of 4,096 have windows of 4,352 cells in 43 layers, 182.75 MiB.
+
+    16,000 entries over 4 tokens are padded to 16,128 cells, 500 over 128 to 512. States in fp32, content and weight:
+    8 tokens of both halves of 512 channels, and of the indexer's 128; 128 tokens of 512 channels."""
+    asked = ("kv", "deepseek-v4-flash", "--engine", "llama.cpp", "--context", "64000", "--prefill-chunk", "4096")
+    groups = json.loads(gptcalc(*asked, "--json")[1])["groups"]
+    held = {kind: sum(g["bytes"] for g in groups if g["kind"] == kind) for kind in {g["kind"] for g in groups}}
+    assert held == {
+        "window": 191_627_264,
+        "compressed": (21 * 16_128 + 20 * 512) * 512 * 2,
+        "index": 21 * 16_128 * 128 * 2,
+        "open": 4 * 2 * (21 * 8 * 2 * (512 + 128) + 20 * 128 * 512),
+    }
+    assert held["window"] == 182.75 * 2**20
+    assert int(gptcalc(*asked, "--batch", "3", "--get", "bytes")[1]) == 3 * sum(held.values())
+
+
+def test_a_file_of_llama_cpp(gptcalc: Command) -> None:
+    """Its converter leaves experts and what is in 16 or 32 bits as it is, and makes Q8_0 of what is in 8: 155 GB."""
+    asked = ("memory", "deepseek-v4-flash", "--engine", "llama.cpp", "--context", "4096", "--json")
+    rows = json.loads(gptcalc(*asked)[1])["tensors"]
+    types = {row["name"]: row["type"] for row in rows}
+    known = {"moe.up": "mxfp4", "moe.shared.up": "q8_0", "attn.q_b": "q8_0", "attn.compress.kv": "bf16"}
+    assert {name: types[name] for name in known} == known

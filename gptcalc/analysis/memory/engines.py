@@ -23,7 +23,8 @@ llama.cpp
     keeps latent and rotary key, no V (pull request 19067); of MiniCPM3 keys and values. Recurrent layers have their
     states and the last tokens before their convolutions in fp32, whatever the cache's type, once for each sequence
     (src/llama-model.cpp, create_memory: recurrent_type_r, recurrent_type_s); RWKV's mixers what they read last, too
-    (src/llama-hparams.cpp, n_embd_r, n_embd_s).
+    (src/llama-hparams.cpp, n_embd_r, n_embd_s). Of compressed entries every sequence has cells of its own, and their
+    compressors' states are fp32 (src/llama-kv-cache-dsv4.cpp).
 transformers
     Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
     (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
@@ -37,7 +38,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gptcalc.analysis.memory.packed import ENTRIES, packed
+from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
 from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
@@ -168,10 +169,10 @@ def held(
     chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight;
     slots: whether its blocks are those of its first runner.
     """
-    if _is_compressed(pools) and engine in ("llama.cpp", "transformers"):
+    if _is_compressed(pools) and engine == "transformers":
         raise InputError(
             f"--engine {engine}: what it sets aside for compressed entries is not known here",
-            "ideal and vllm are",
+            "ideal, vllm and llama.cpp are",
             "unsupported",
         )
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
@@ -183,6 +184,8 @@ def held(
     flying = in_flight(engine, chunk, passes)
     if engine == "vllm" and _is_compressed(pools):
         return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, slots)]
+    if engine == "llama.cpp" and _is_compressed(pools):
+        return [part._replace(times=sequences) for part in _streams(pools, context, flying)]
     growing = [pool for pool in pools if pool.grows]
     recurrent = _recurrent(pools)
     constant = [pool for pool in pools if not pool.grows]
@@ -234,6 +237,23 @@ def _unified(pool: Pool, pools: list[Pool], sequences: int, context: int, chunk:
     if pool.limit is not None and any(other.limit is None for other in pools):
         cells = min(cells, cells_of(sequences * pool.limit + chunk))
     return Held(pool, cells, pool.layers * pool.bytes * cells)
+
+
+def _streams(pools: list[Pool], context: int, chunk: int) -> list[Held]:
+    """llama.cpp's cells of a model with compressed entries, of which each sequence has its own: of the window and one
+    micro-batch, of the entries; and in fp32 what its compressors keep."""
+    found = []
+    for pool in pools:
+        if pool.grows:
+            cells = cells_of(-(-cells_of(context) // pool.every))
+            if pool.limit is not None:
+                cells = min(cells, cells_of(pool.limit + chunk))
+            found.append(Held(pool, cells * pool.every, pool.layers * pool.bytes * cells))
+        else:
+            entries = [other for other in pools if other.name == pool.name and other.every > 1]
+            size = sum(compressor(other.every).kept * 2 * other.elements for other in entries)
+            found.append(Held(pool, 0, FP32 * pool.layers * size))
+    return found
 
 
 def cells_of(tokens: int) -> int:

@@ -18,7 +18,7 @@ from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Tensors
 from gptcalc.analysis.memory.sharding import blocks_between, layout, stage_ranges
-from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, generation, named
+from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, compressed, generation, named
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
@@ -183,9 +183,9 @@ class Inference:
 
     @property
     def has_buffers(self) -> bool:
-        """Whether llama.cpp's compute buffers are known: those of encoders are not."""
+        """Whether llama.cpp's compute buffers are known: those of encoders and of compressed entries are not."""
         one_way = self.architecture.encoder is None and not self.architecture.sees_all
-        return self.how.engine == "llama.cpp" and one_way
+        return self.how.engine == "llama.cpp" and one_way and not compressed(self.architecture)
 
     def _buffers(self) -> Buffers | None:
         if not self.has_buffers:
@@ -350,7 +350,7 @@ class Inference:
     @property
     def is_mixed(self) -> bool:
         """Whether the published files keep matrices wide that the format would pack."""
-        return self.is_published and self.architecture.storage.mixed and not self.weights.files
+        return self.how.dtype is None and self.architecture.storage.mixed and not self.weights.files
 
     @property
     def is_padded(self) -> bool:

@@ -42,6 +42,9 @@ SPELLINGS = {
 #: what the converter leaves in its own type: experts in mxfp4, 16 bits. It widens whatever else is packed
 AS_THEY_ARE = frozenset({BF16.name, FP16.name, MXFP4.name})
 
+#: as DeepSeek-V4 is published
+FP8_MXFP4 = "fp8-mxfp4"
+
 #: an importance matrix changes the mix: q4_0:imatrix
 IMATRIX = ":imatrix"
 #: mixes of the smallest types, which have rules of their own; they and some more are refused without such a matrix
@@ -114,6 +117,8 @@ def converted(stored: str) -> str:
     """The types of the file that the converter makes (--outtype auto) of a model that is published in this form."""
     if named(stored) is not None:
         return stored
+    if stored == FP8_MXFP4:  # conversion/deepseek.py: what was fp8 becomes Q8_0, what was wide stays so
+        return "mxfp4_moe,token_embd=bf16,^output=bf16,compress=bf16,indexer.proj=bf16,mix=fp32"
     return "f16" if stored == FP16.name else "gguf-bf16"
 
 

@@ -37,13 +37,33 @@ FP32 = 4
 
 
 class Compressor(NamedTuple):
-    """Of entries over so many tokens, how vLLM pages what their compressor keeps."""
+    """What keeps of open entries what they are made of, and how vLLM pages it."""
 
+    every: int  # tokens of an entry
     page: int  # tokens
     halves: int  # of the channels: two where entries overlap
 
+    @property
+    def tokens(self) -> int:
+        """That are kept: of the open entry, and of the one before where entries overlap."""
+        return self.halves * self.every
 
-COMPRESSORS = {4: Compressor(4, 2), 128: Compressor(8, 1)}
+    @property
+    def kept(self) -> int:
+        """Numbers of all tokens that are kept, for each channel of an entry; of contents alone, or of weights."""
+        return self.tokens * self.halves
+
+
+COMPRESSORS = {one.every: one for one in (Compressor(4, 4, 2), Compressor(128, 8, 1))}
+
+
+def compressor(every: int) -> Compressor:
+    """That of entries over so many tokens. InputError where engines have none."""
+    if every not in COMPRESSORS:
+        known = " and ".join(map(str, COMPRESSORS))
+        problem = f"engines know entries over {known} tokens, none over {every}"
+        raise InputError(problem, "--engine ideal knows them", "unsupported")
+    return COMPRESSORS[every]
 
 
 class Page(NamedTuple):
@@ -120,17 +140,11 @@ def kinds(pools: Sequence[Pool]) -> list[Kind]:
         if pool.kind in LATENTS:
             windows.setdefault(pool.limit, []).append(Page(pool, _padded(pool, WINDOW * pool.bytes)))
         elif pool.kind in ("compressed", "index"):
-            if pool.every not in COMPRESSORS:
-                raise InputError(
-                    f"--engine vllm: entries over {pool.every} tokens, it knows those over 4 and 128",
-                    "ideal knows them",
-                    "unsupported",
-                )
+            own = compressor(pool.every)
             latents = next(other for other in pools if other.kind in LATENTS and other.name == pool.name)
             entries.append(Page(pool, _padded(latents, ENTRIES // pool.every * pool.bytes)))
             kept = next(other for other in pools if other.kind == "open" and other.name == pool.name)
-            page, halves = COMPRESSORS[pool.every]
-            state = FP32 * page * 2 * halves * pool.elements
+            state = FP32 * own.page * 2 * own.halves * pool.elements
             states.setdefault(pool.every, []).append(Page(kept, _padded(latents, state)))
     others = {pool.kind for pool in pools} - {*LATENTS, "compressed", "index", "open"}
     if others or not any(pool.kind == "index" for pool in pools):
@@ -139,8 +153,8 @@ def kinds(pools: Sequence[Pool]) -> list[Kind]:
     found = [Kind(ENTRIES, None, tuple(entries))]
     found += [Kind(WINDOW, limit, tuple(pages)) for limit, pages in windows.items()]
     for every, pages in states.items():
-        page, halves = COMPRESSORS[every]
-        found.append(Kind(page, halves * every, tuple(pages)))
+        own = compressor(every)
+        found.append(Kind(own.page, own.tokens, tuple(pages)))
     return found
 
 
