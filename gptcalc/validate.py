@@ -340,7 +340,7 @@ def _silent(blocks: Iterable[Block], start: str) -> set[str]:
 
 def _silent_keys(a: Attention) -> Iterator[str]:
     """Of one sublayer."""
-    if a.index is not None and a.rope is None and a.index.norm.bias:
+    if a.index is not None and a.index.n_heads is None and a.rope is None and a.index.norm.bias:
         yield "index.k_norm.bias"  # the same for every block of a query
     if a.scores.sinks or a.scores.token_sinks or a.scores.softcap is not None:
         return

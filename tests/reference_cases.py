@@ -220,6 +220,23 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
         "streams": {"n": 3, "mixed": False, "magnitude": 1.7, "eps": 0.01},
     },
+    "streams that look n-grams up": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 3,
+        "layers": "attn+mlp engram+plain+mlp other+plain+mlp", "final_norm": False, "norm": {"offset": 1},
+        "streams": {"n": 3, "mixed": False, "rank": 4, "norm": {"offset": 1}, "magnitude": 1.7},
+        "attn": {"norm": "none", "index": {"n_heads": 3, "d": 9, "block": 2, "top_k": 3}, "rope": {"fraction": 0.5}},
+        "plain": {"like": "attn", "index": {"n_heads": 2, "d": 10, "block": 3, "top_k": 2}}, "mlp": {"norm": "none"},
+        "engram": {"hashing": {"rows": [5, 7, 11, 13], "multipliers": [101, 77, 45], "end": 7}, "table": 40, "d_row": 3,
+                   "kernel": 3},
+        "other": {"like": "engram", "hashing": {"rows": [11, 7], "multipliers": [31, 99]}, "table": 18},
+    },
+    "n-grams": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "d_ff": 17, "n_layers": 2, "layers": "engram+attn+mlp attn+mlp",
+        "norm": "layernorm", "attn": {"position": "none", "d_head": 8,
+                                      "index": {"n_heads": 3, "d": 4, "block": 2, "top_k": 2}},
+        "engram": {"hashing": {"rows": [7, 5], "multipliers": [101, 77, 45], "end": 3}, "table": 12, "d_row": 5,
+                   "kernel": 2},
+    },
     "convolved heads": {
         "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 6, "n_layers": 3, "d_ff": 17,
         "layers": "attn+moe alone+later one+mlp", "embedding": {"affine": True},

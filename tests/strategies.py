@@ -338,6 +338,18 @@ def documents(draw: st.DrawFn, recurrent: bool = False) -> Document:
 
 
 @st.composite
+def engrams(draw: st.DrawFn) -> Document:
+    """N-grams that are looked up."""
+    multipliers = draw(st.lists(st.integers(1, 999), min_size=2, max_size=3))
+    rows = draw(st.lists(st.integers(2, 9), min_size=1, max_size=2)) * (len(multipliers) - 1)
+    hashing: Document = {"rows": rows, "multipliers": multipliers}
+    maybe(draw, hashing, "end", st.integers(0, 5))
+    table, d_row = sum(rows) + draw(st.integers(0, 3)), draw(st.integers(2, 4))
+    size = {"table": table, "d_row": d_row, "kernel": draw(st.integers(2, 4))}
+    return {"hashing": hashing, **size, "norm_at": "pre", "residual_scale": 1.0}
+
+
+@st.composite
 def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: bool) -> Document:
     """Sections, and an expression that uses them all."""
     sections: Document = {}
@@ -388,6 +400,9 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     hyper = hyper and not mixing and draw(st.integers(1, 4)) == 1
     if hyper:
         document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
+        if draw(st.booleans()):
+            document["streams"] |= {"mixed": False, "magnitude": 1.7}
+            maybe(draw, document["streams"], "rank", st.integers(2, 5))
     rope = sections[mixers[0]].get("rope")
     if len(mixers) == 1 and rope is not None and rope.get("scaling", {}).get("kind") != "proportional":
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)
@@ -401,6 +416,9 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     for k, mixer in enumerate(mixers):
         shape = draw(st.sampled_from(shapes))
         layers.append(shape.format(m=mixer, f=kinds[k % len(kinds)]))
+    if draw(st.integers(1, 6)) == 1:
+        sections["engram"] = draw(engrams())
+        layers[0] = f"engram+{layers[0]}"
     used = " ".join(layers)
     layers += [kind for kind in kinds if kind not in used]
     if "reuse" in sections:

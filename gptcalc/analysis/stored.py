@@ -186,6 +186,12 @@ def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iter
     if chosen.stacked:
         yield at.name(chosen.name) or chosen.name, params
         return
+    if chosen.parted:
+        n = 1
+        while at.name(chosen.expert(n)) is not None:
+            n += 1
+        yield from ((at.name(chosen.expert(part)) or chosen.expert(part), params // n) for part in range(n))
+        return
     stacked = [index.size for index in entry.tensor.indices if index.role in STACKED]
     n = stacked[0] if stacked else prod(entry.tensor.shape[:-1])  # a norm of each head (StableLM)
     for e in range(n):

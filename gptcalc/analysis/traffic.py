@@ -28,6 +28,7 @@ from gptcalc.equations import (
     Equations,
     Line,
     Pairs,
+    Reference,
     Stage,
     Strides,
     Tensor,
@@ -195,7 +196,10 @@ class Traffic:
         if tensor.kind == "table":
             index = tensor.indices[0]
             tokens = stage.workload(self.work).new_tokens * (1 if index.role == "positions" else sequences)
-            return min(1.0, tokens / index.size)
+            left = line.statement.left.indices
+            of_each = [line.scope[letter] for letter in left if letter not in tensor.reference.indices]
+            rows = tokens * prod(index.size for index in of_each if index.is_fixed)  # of several heads one each
+            return min(1.0, rows / index.size)
         if isinstance(line.condition, Chosen) and self._is_of_experts(tensor):
             reached = self._reached(stage, line.condition, batch)
             return reached.distinct / reached.n_experts
@@ -220,6 +224,8 @@ class Traffic:
             return 0
         seen: dict[tuple[str, str], int] = {}
         for line in stage.lines:
+            for reference in self._pooled(line):
+                seen[line.part, reference.name] = self.work.context
             if not (line.kind == "sum" and line.attends()):
                 continue
             for reference in line.statement.factors:
@@ -231,6 +237,13 @@ class Traffic:
             for line in stage.lines
             if line.kind in ("store", "read") and (place := (line.part, line.statement.left.name)) in seen
         )
+
+    def _pooled(self, line: Line) -> list[Reference]:
+        """What is stored of every token and read whole, to make entries that are not stored."""
+        left = line.roles(line.statement.left)
+        if line.kind != "pointwise" or "entries" not in left or "past" in left:
+            return []
+        return [r for r in line.statement.references if r.name in self.stored and "past" in line.roles(r)]
 
     def _seen(self, line: Line) -> int:
         """Tokens or entries that a new token looks at."""

@@ -40,6 +40,7 @@ from gptcalc.architecture.base import (
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.encoded import Encoded
+from gptcalc.architecture.engram import Engram, Hashing
 from gptcalc.architecture.experts import (
     Best,
     Choice,
@@ -175,6 +176,7 @@ __all__ = [
     "EmbeddingConvolution",
     "Encoded",
     "Encoder",
+    "Engram",
     "EntryIndexer",
     "ExpertGroups",
     "ExpertSite",
@@ -189,6 +191,7 @@ __all__ = [
     "Ggml",
     "Goal",
     "Hash",
+    "Hashing",
     "Head",
     "InChunks",
     "Indexer",

@@ -64,6 +64,10 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
 
     A block of keys counts as much as its best key. Of these blocks the queries of a KV head attend to the top_k, always
     among them the `local` newest, the last of which is the query's own.
+
+    n_heads: instead so many heads score the mean of a block's keys, normed and turned as its first one; a block counts
+    as much as their positive scores together, and all heads attend to the same blocks. Blocks are complete, but for the
+    newest, of those tokens that fill none (QSA, Qwen4-Exp).
     """
 
     d: Turned  # channels of an index head
@@ -71,6 +75,7 @@ class BlockIndexer(Strict, frozen=True, kw_only=True):
     top_k: Annotated[Size, AtMost(3)]  # blocks that are attended to
     local: Annotated[Size, AtMost(2)] = 1  # newest blocks, always among them
     norm: ModelNorm  # of the index queries and keys
+    n_heads: Heads | None = None  # heads that choose for all
 
 
 class Bottleneck(Strict, frozen=True, kw_only=True):
@@ -400,6 +405,8 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     def _check_index(self, index: BlockIndexer) -> None:
         """Blocks are chosen among the whole past."""
         name = f"{self.section}.index"
+        if index.n_heads is not None and index.local != 1:
+            raise InputError(f"{name}.local: with n_heads the newest block is one, not {index.local}")
         if index.local >= index.top_k:
             raise InputError(f"{name}: top_k = {index.top_k} blocks leave no choice beside local = {index.local}")
         turned = 0 if self.rope is None else rotated(self.rope, self.d_head)

@@ -7,6 +7,7 @@ from gptcalc.architecture.attention import Attention
 from gptcalc.architecture.base import Count, Depth, Kept, Strict
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
+from gptcalc.architecture.engram import Engram
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.linear import LinearAttention
@@ -39,11 +40,13 @@ InChunks: TypeAlias = LinearAttention | Mamba2 | MatrixLSTM | MatrixMixing | Del
 #: those whose published kernels scan it: each channel of a state decays at a rate of its own, which no product has
 Scanned: TypeAlias = Mamba | GatedRecurrence | TimeMixing
 
-Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Recurrent
+Mixer: TypeAlias = (
+    Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Engram | Recurrent
+)
 
 Stem: TypeAlias = Literal[
     "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix",
-    "deltamix", "channelmix", "embconv",
+    "deltamix", "channelmix", "embconv", "engram",
 ]  # fmt: skip
 
 
@@ -60,6 +63,8 @@ def stem(mixer: Mixer) -> Stem:
             return "moe"
         case EmbeddingConvolution():
             return "embconv"
+        case Engram():
+            return "engram"
         case LinearAttention():
             return "linear"
         case Mamba():

@@ -18,6 +18,7 @@ from gptcalc.architecture import (
     Embedding,
     EmbeddingConvolution,
     Encoder,
+    Engram,
     Head,
     LatentAttention,
     Mixer,
@@ -353,6 +354,8 @@ class Builder:
                 return experts.experts(of, name, keys)
             case "embconv":
                 return of.typed(of.common(name, keys, EmbeddingConvolution), EmbeddingConvolution, name)
+            case "engram":
+                return of.typed(of.common(name, keys, Engram), Engram, name)
             case _:
                 from gptcalc.document import recurrent
 

@@ -17,6 +17,7 @@ from gptcalc.architecture import (
     Dropout,
     EmbeddingConvolution,
     Encoded,
+    Engram,
     Experts,
     Factors,
     GatedRecurrence,
@@ -50,7 +51,7 @@ from gptcalc.architecture import (
 RecurrentName: TypeAlias = Literal[
     "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
 ]
-KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", "embconv", RecurrentName]
+KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", "embconv", "engram", RecurrentName]
 
 
 def kind_of(name: KindName) -> type[Mixer]:
@@ -67,6 +68,8 @@ def kind_of(name: KindName) -> type[Mixer]:
             return Experts
         case "embconv":
             return EmbeddingConvolution
+        case "engram":
+            return Engram
         case _:
             return recurrent_kind(name)
 

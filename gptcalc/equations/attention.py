@@ -19,7 +19,7 @@ from gptcalc.architecture import (
 )
 from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, positioned, qk_normed
-from gptcalc.equations.conditions import Chosen, Condition, OfSource, Once, Pairs
+from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
 from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
@@ -53,7 +53,8 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         qk_normed(lines, a.qk_norm, "k", keys, kv)
     if a.index is not None:
         _indexer(lines, a, a.index, rotation)
-        pairs = Pairs(top_k=a.index.top_k, block=a.index.block, chosen=_choice(a))
+        alone = a.index.n_heads is not None
+        pairs = Pairs(top_k=a.index.top_k, block=a.index.block, complete=alone, chosen=_choice(a, a.index))
     if a.scores.relative is not None:
         _relative(lines, a, a.scores.relative)
     if a.scores.buckets is not None and not a.scores.buckets.shared:
@@ -192,14 +193,17 @@ def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
         lines.store(f"V[{ix(s, kv, 'w')}] = v[{ix(s, kv, 'w')}]", "values", kept)
 
 
-def _choice(a: Attention) -> str:
-    """The blocks that the queries of a KV head attend to, as a set."""
+def _choice(a: Attention, index: BlockIndexer) -> str:
+    """The blocks that the queries of a KV head attend to, or those of all, as a set."""
     _, kv = head_indices(a)
-    return f"J({ix('t', kv)})"
+    return f"J({ix('t', kv if index.n_heads is None else '')})"
 
 
 def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation | None) -> None:
     """Which blocks of keys the query heads of each KV head attend to."""
+    if index.n_heads is not None:
+        _pooled_indexer(lines, a, index, rotation)
+        return
     _, kv = head_indices(a)
     query, score = ix("t", kv, "ι"), ix("t", "s", kv)
     lines.sum(f"q_I[{query}] = Σ_i n[t,i]·W_IQ[{ix('i', kv, 'ι')}]", saved=2, W_IQ=Mark("index.q", "block index"))
@@ -215,7 +219,26 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
     best = f"largest_{{s | ⌊s/{block}⌋ = b, s ≤ t}}(ζ[{score}])"
     newest = f"⌊t/{block}⌋ − {index.local} < b ≤ ⌊t/{block}⌋"
     lines.pointwise(f"I[{ix('t', 'b', kv)}] = {{∞ if {newest}; {best} otherwise}}")
-    lines.pointwise(f"{_choice(a)} = top_b({index.top_k}, I[{ix('t', 'b', kv)}])")
+    lines.pointwise(f"{_choice(a, index)} = top_b({index.top_k}, I[{ix('t', 'b', kv)}])")
+
+
+def _pooled_indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation | None) -> None:
+    """Which complete blocks of keys all query heads attend to, by the mean of their keys."""
+    block = index.block
+    lines.sum("q_I[t,j,ι] = Σ_i n[t,i]·W_IQ[i,j,ι]", saved=2, W_IQ=Mark("index.q", "block index"))
+    norm_line(lines, index.norm, "q_I[t,j,ι]", "q_I[t,j,ι]", "ι", "index.q_norm", name="_J", saved=2)
+    lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "block index"))
+    lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
+    lines.pointwise(f"p_I[χ,ι] = mean_{{s | ⌊s/{block}⌋ = χ}}(K_I[s,ι])", saved=2)
+    norm_line(lines, index.norm, "p_I[χ,ι]", "p_I[χ,ι]", "ι", "index.k_norm", name="_I", saved=2)
+    if rotation is not None:
+        rotation.turn(lines, "q_I[t,j,ι]", "ι")
+        rotation.turn(lines, "p_I[χ,ι]", "ι", f"({block}·χ)")
+    seen = Entries(block)
+    lines.sum("ζ[t,χ,j] = Σ_ι q_I[t,j,ι]·p_I[χ,ι]", seen)
+    lines.pointwise("I[t,χ] = Σ_j relu(ζ[t,χ,j])", seen)
+    lines.pointwise(f"I_B[t,b] = {{∞ if b = ⌊(t + 1)/{block}⌋; I[t,b] otherwise}}")
+    lines.pointwise(f"{_choice(a, index)} = top_b({index.top_k}, I_B[t,b])")
 
 
 def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) -> None:

@@ -61,6 +61,10 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
     if a.index is not None:
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
         letters["b"] = Index(f"⌈S/{a.index.block}⌉", 0, "entries", every=a.index.block)
+    if a.index is not None and a.index.n_heads is not None:
+        letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
+        letters["χ"] = Index(f"⌊S/{a.index.block}⌋", 0, "entries", every=a.index.block)
+        letters["b"] = Index(f"⌊S/{a.index.block}⌋+1", 0, "entries", every=a.index.block)
     letters |= pairs_scope(a.rope, a.d_head)
     if a.scores.relative is not None:
         letters["ϱ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)

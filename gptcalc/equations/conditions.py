@@ -50,7 +50,8 @@ def workload(architecture: Architecture, how: SumsRun) -> Workload:
 class Pairs(Struct, frozen=True):
     """A token sees itself and what came before it, in its window or chunk, or its choice.
 
-    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far. With
+    What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far; with
+    `complete` the others are complete with the token, and the one holds those tokens that fill none. With
     `both` it sees what comes behind it, too: all, or what is nearer than its window on both sides.
     """
 
@@ -58,6 +59,7 @@ class Pairs(Struct, frozen=True):
     chunk: int | None = None
     top_k: int | None = None
     block: int | None = None
+    complete: bool = False
     chosen: str = "J(t)"  # the set that the choice is called by
     both: bool = False
     roles: ClassVar[tuple[Role, ...]] = ("new", "past")
@@ -88,6 +90,9 @@ class Pairs(Struct, frozen=True):
         if self.both:
             near = min(self.window or s, s)
             return s * (2 * near - 1) - near * (near - 1) if s else 0
+        if self.block is not None and self.complete:
+            before = 0 if work.phase == "prefill" or work.phase == "train" else s - 1
+            return self._complete(s, self.block) - self._complete(before, self.block)
         if work.phase == "decode":
             if self.chunk is not None:
                 return (s - 1) % self.chunk + 1
@@ -103,6 +108,14 @@ class Pairs(Struct, frozen=True):
             return triangle(limit) + (s - limit) * self.earlier + whole * triangle(self.block) + triangle(rest)
         limit = min(s, self.window or self.top_k or s)
         return triangle(limit) + (s - limit) * limit
+
+    def _complete(self, s: int, block: int) -> int:
+        """Pairs of the first s tokens: each with its chosen blocks of those that are complete, and what fills none."""
+        whole, rest = divmod(s, block)
+        chosen = (self.top_k or 1) - 1
+        full = min(chosen, whole)
+        blocks = triangle(full - 1) + (whole - full) * chosen if whole else 0
+        return blocks * block**2 + full * block * (rest + 1) + whole * triangle(block - 1) + triangle(rest)
 
     @property
     def earlier(self) -> int:

@@ -19,6 +19,8 @@ def scope(s: Streams, symbols: Symbols) -> dict[str, Index]:
     n = symbols.index("n_streams", s.n, "streams")
     each = f"2·{n.symbol}+{n.symbol}·{n.symbol}" if s.mixed else f"2·{n.symbol}"
     coefficients = symbols.derived(each, s.coefficients, "coefficients")
+    if s.rank is not None:
+        return {"λ": n, "φ": n, "ẓ": symbols.index("stream_rank", s.rank, "channels")}
     return {"λ": n, "φ": n, "ψ": coefficients, "δ": symbols.derived(str(s.factors), s.factors, "coefficients")}
 
 
@@ -29,6 +31,12 @@ def begin(lines: Lines) -> None:
 
 def join(lines: Lines, s: Streams) -> None:
     """X[t,λ,i] → x[t,i], what the sublayer reads; and the coefficients for what comes behind it."""
+    if s.rank is not None:
+        _join_channels(lines, s)
+        count = lines.scope["λ"].size
+        lines.sum("S_X[t,φ] = Σ_{λ,i} n_X[t,λ,i]·W_X[λ,i,φ]", saved=2, W_X="spread")
+        lines.pointwise(f"S_X[t,φ] = {number(s.magnitude)}·σ(S_X[t,φ]/{count})", saved=2)
+        return
     _coefficients(lines, s, "ψ")
     here, n = "s_X[δ]·ξ[t,ψ] + b_X[ψ]", lines.scope["λ"].symbol
     marks: dict[str, Any] = {"s_X": "scale", "b_X": "base"}
@@ -57,10 +65,25 @@ def spread(lines: Lines, s: Streams) -> None:
 
 def end(lines: Lines, s: Streams) -> None:
     """X[t,λ,i] → x[t,i], for the final norm."""
+    if s.rank is not None:
+        _join_channels(lines, s, Wanted())
+        return
     _coefficients(lines, s, "φ", Wanted())
     text = f"J_X[t,φ] = σ(s_X[]·ξ[t,φ] + b_X[φ]) + {number(s.eps)}"
     lines.pointwise(text, Wanted(), 2, s_X="scale", b_X="base")
     lines.sum("x[t,i] = Σ_φ J_X[t,φ]·X[t,φ,i]", Wanted(), saved=2)
+
+
+def _join_channels(lines: Lines, s: Streams, condition: Condition | None = None) -> None:
+    """The mean of the streams, normed, each channel of each as far as all of them say, by way of a bottleneck."""
+    n = lines.scope["λ"].size
+    norm_line(lines, s.norm, "n_X[t,λ,i]", "X[t,λ,i]", "i", "norm", "λ,i", saved=2, condition=condition)
+    lines.sum("ℓ_X[t,ẓ] = Σ_{λ,i} n_X[t,λ,i]·D_X[λ,i,ẓ]", condition, 2, D_X="down")
+    lines.pointwise(f"ℓ_X[t,ẓ] = silu(ℓ_X[t,ẓ]/{n})", condition, 2)
+    lines.sum("J_X[t,λ,i] = Σ_ẓ ℓ_X[t,ẓ]·U_X[ẓ,λ,i]", condition, 2, U_X="up")
+    lines.pointwise("J_X[t,λ,i] = σ(J_X[t,λ,i])", condition, 2)
+    lines.sum("x[t,i] = Σ_λ J_X[t,λ,i]·n_X[t,λ,i]", condition)
+    lines.pointwise(f"x[t,i] = x[t,i]/{n}", condition, 2)
 
 
 def _coefficients(lines: Lines, s: Streams, which: str, condition: Condition | None = None) -> None:

@@ -13,6 +13,7 @@ from gptcalc.architecture import (
     CompressedAttention,
     DeltaMixing,
     EmbeddingConvolution,
+    Engram,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -70,7 +71,7 @@ def component(mixer: Mixer) -> str:
             return "recurrent"
         case TimeMixing() | MatrixMixing() | DeltaMixing():
             return "recurrent"
-        case EmbeddingConvolution():
+        case EmbeddingConvolution() | Engram():
             return "other"
         case _:
             assert_never(mixer)
@@ -96,6 +97,10 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import blend
 
             return blend.scope(mixer, d, symbols)
+        case Engram():
+            from gptcalc.equations import engram
+
+            return engram.scope(mixer, d, of.model.streams, symbols)
         case LatentAttention():
             from gptcalc.equations import latent
 
@@ -168,6 +173,10 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
             from gptcalc.equations import blend
 
             blend.embedding_convolution(lines, mixer)
+        case Engram():
+            from gptcalc.equations import engram
+
+            engram.engram(lines, mixer, of.model.streams is not None)
         case CompressedAttention():
             from gptcalc.equations import compressed
 

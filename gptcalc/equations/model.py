@@ -5,34 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
-from msgspec.structs import replace
-
 from gptcalc.architecture import (
     MTP,
     AltUp,
     Architecture,
     Attention,
-    AttentionResiduals,
     Block,
     Encoder,
     InChunks,
     LatentAttention,
-    Looped,
-    Mixer,
-    Part,
     Prefix,
-    Prefixes,
-    Streams,
-    Sublayer,
-    stem,
     sublayers,
 )
 from gptcalc.equations import altup, attention_heads, embedding, head, hyper, kinds, loops, mlp, relative, residuals
-from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
-from gptcalc.equations.language import Index, Line, Lines, Mark, signed
+from gptcalc.equations.language import Index, Line, Lines, Mark
 from gptcalc.equations.norms import norm_line
+from gptcalc.equations.parts import Parts
 from gptcalc.equations.stages import Equations, Layer, Stage
-from gptcalc.equations.sublayer import FIRST_SUM, NEXT, NEXT_SUM, drop, enter, leave, summed
+from gptcalc.equations.sublayer import FIRST_SUM, drop
 from gptcalc.equations.symbols import Symbols
 
 if TYPE_CHECKING:
@@ -136,6 +126,9 @@ class _Model:
 
     def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
         return Lines(prefix, component, {**self.base, **(scope or {})})
+
+    def parts(self, out: list[Line], token: str = "token(t)") -> Parts:
+        return Parts(self.of, self.base, out, token)
 
     # embedding and output
 
@@ -263,12 +256,12 @@ class _Model:
             out.extend(first.lines)
         spec = self.model.altup
         if spec is None:
-            _Parts(self, out).parts(block)
+            self.parts(out).parts(block)
         else:
             before, after = self.streams(spec), self.streams(spec)
             altup.predict(before, spec)
             out.extend(before.lines)
-            _Parts(self, out).parts(block)
+            self.parts(out).parts(block)
             altup.correct(after, spec, self.model.per_layer_embedding is not None)
             out.extend(after.lines)
         out.extend(self.block_end())
@@ -318,131 +311,10 @@ class _Model:
         lines.pointwise(f"x_M[{here},κ] = {{n_E[t,κ] if κ < {d}; n_H[{here},κ − {d}] otherwise}}", saved=2)
         lines.sum(f"{x} = Σ_κ x_M[{here},κ]·W_M[κ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
-        _Parts(self, out, "token(t + module + 1)").parts(mtp.block)
+        self.parts(out, "token(t + module + 1)").parts(mtp.block)
         out.extend(self.streams_end())
         last = self.lines("", "mtp")
         norm_line(last, norm, "n[t,i]", "x[t,i]", "i", "norm", name="_m", saved=2)
         if not streams:
             last.pointwise("x[t,i] = n[t,i]")
         return out + last.lines
-
-
-class _Parts:
-    """Walks one block's parts; the second sublayer of a kind is attn2, mlp2, …"""
-
-    def __init__(self, model: _Model, out: list[Line], token: str = "token(t)") -> None:
-        """`token`: which one is read at position t."""
-        self.model = model
-        self.out = out
-        self.token = token
-        self.prefixes = Prefixes()
-        self.source = "x[t,i]"  # what the next sublayer reads
-        self.looped: Looped | None = None
-        residual = model.model.dropout
-        self.dropout = residual is not None and residual.residual
-
-    def parts(self, block: Block, given: bool = False) -> None:
-        """`given`: what the first part reads is normed already."""
-        self.looped = block.looped or self.looped
-        for part in block.parts:
-            if self.model.model.streams is not None:
-                self.streamed(part, self.model.model.streams)
-            else:
-                self.part(part, given)
-            given = False
-
-    def streamed(self, part: Part, s: Streams) -> None:
-        """A part whose input is joined from several streams, and whose output is spread over them."""
-        (mixer,) = part.units
-        assert isinstance(mixer, Sublayer)
-        lines = self.model.lines(self.prefixes.next("streams"), "other", self.model.streams_scope())
-        hyper.join(lines, s)
-        self.out.extend(lines.lines)
-        self.sublayer(mixer, "Δ", False)
-        behind = self.model.lines(lines.prefix, "other", lines.scope)
-        hyper.spread(behind, s)
-        self.out.extend(behind.lines)
-
-    def part(self, part: Part, given: bool) -> None:
-        given = given or part.norm is not None
-        if len(part.units) == 1 and isinstance(part.units[0], Sublayer):
-            self.sublayer(part.units[0], "x", given, part)
-            return
-        shared = self.model.lines(self.prefixes.next("parallel"), "norm")
-        if part.norm is not None:
-            norm_line(shared, part.norm, "n[t,i]", "x[t,i]", "i", "norm", saved=2)
-        self.out.extend(shared.lines)
-        shares = [f"Δ{'′' * number}" for number in range(len(part.units))]
-        for unit, share in zip(part.units, shares, strict=True):
-            if isinstance(unit, Block):
-                self.nested(unit, given, share)
-            else:
-                self.sublayer(unit, share, given)
-        end = self.model.lines(shared.prefix, "norm")
-        whole = " + ".join(f"{share}[t,i]" for share in shares)
-        if part.out_norm is not None:
-            end.pointwise(f"Δ[t,i] = {whole}")
-            if part.scale != 1.0:
-                end.pointwise(f"Δ[t,i] = {signed(part.scale)}·Δ[t,i]")
-            norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
-            whole = "Δ[t,i]"
-        elif part.scale != 1.0:
-            whole = f"{signed(part.scale)}·({whole})"
-        averaged = self.model.model.averaged_residuals
-        if averaged:
-            end.pointwise(NEXT_SUM)
-            whole = f"({whole})" if len(shares) > 1 else whole
-        end.pointwise(summed(whole, averaged), saved=2)
-        self.out.extend(end.lines)
-
-    def nested(self, block: Block, given: bool, share: str) -> None:
-        """What a block in parallel with others adds: the stream behind it less the one before it, which goes on."""
-        kept = ("x", "n") if given else ("x",)
-        before, behind = self.model.lines("", "norm"), self.model.lines("", "norm")
-        for name in kept:
-            before.pointwise(f"{name}_V[t,i] = {name}[t,i]")
-        self.out.extend(before.lines)
-        self.parts(block, given)
-        behind.pointwise(f"{share}[t,i] = x[t,i] − x_V[t,i]")
-        for name in kept:
-            behind.pointwise(f"{name}[t,i] = {name}_V[t,i]")
-        self.out.extend(behind.lines)
-
-    def sublayer(self, mixer: Mixer, target: str, given: bool, part: Part | None = None) -> None:
-        """`part`: the one that has this sublayer alone."""
-        scope = kinds.scope(mixer, self.model.of)
-        residual = mixer.residual
-        if residual.low_rank is not None:
-            scope["ϖ"] = self.model.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
-        if mixer.norm_gate is not None:
-            scope["ṅ"] = self.model.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
-        if residual.conv is not None:
-            scope |= convolution_scope(residual.conv, mixer.section, self.model.symbols, OF_OUTPUT)
-        if mixer.projected:
-            scope["ϋ"] = self.model.d
-        prefix = replace(self.prefixes.next(stem(mixer)), shared=mixer.section if mixer.tied else "")
-        lines = self.model.lines(prefix, kinds.component(mixer), scope)
-        begins = None
-        spec = self.model.model.attention_residuals
-        if spec is not None and part is not None:
-            if part.sums:
-                self.mix(lines, mixer, part, spec)
-            begins = max(part.sums - 1, 0) if part.begins else None
-        inputs = [self.source]
-        if mixer.messages is not None and self.looped is not None and spec is not None:
-            loop, symbols = self.looped, self.model.symbols
-            inputs = loops.hear(lines, mixer, mixer.messages, loop, spec, self.source, symbols)
-        enter(lines, mixer, given, *inputs)
-        self.source = NEXT if mixer.goal != "stream" else "x[t,i]"
-        kinds.write(lines, mixer, self.model.of, self.token)
-        if self.looped is not None and self.looped.caches == "last":
-            loops.kept_by_the_last(lines)
-        leave(lines, mixer, self.dropout, target, self.model.model.averaged_residuals, begins)
-        self.out.extend(lines.lines)
-
-    def mix(self, lines: Lines, mixer: Mixer, part: Part, spec: AttentionResiduals) -> None:
-        """What a sublayer reads of all sums of the stream."""
-        several = isinstance(mixer, Attention) and mixer.own_inputs
-        lines.scope |= residuals.scope(part.sums, 3 if several else 1)
-        residuals.mixture(lines.under("other"), spec)
-        self.source = "x_Z[t,ỵ,i]" if several else "x_Z[t,i]"

@@ -5,14 +5,11 @@ Letters: B sequences, T new tokens, S keys held, g KV heads, r query heads that 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from gptcalc.architecture import (
     LENGTH_EPS,
     Attention,
-    BlockIndexer,
     KeyValueConvolution,
     OutNorm,
     OutputGate,
@@ -23,7 +20,8 @@ from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved, convolved_by_token
 from gptcalc.reference.convolved import delayed_values, mixed_heads
 from gptcalc.reference.differential import difference, dynamically_masked
-from gptcalc.reference.experts import route_softmax_of_top, top
+from gptcalc.reference.experts import route_softmax_of_top
+from gptcalc.reference.indexed import indexed
 from gptcalc.reference.norms import factors, normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
 from gptcalc.reference.rope import rotate, turned_channels
@@ -55,7 +53,7 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     if a.dynamic_mask is not None:
         k, v, allowed = dynamically_masked(a.dynamic_mask, k, v, w.at("mask"), step)
     if a.index is not None:
-        k, v, allowed = _indexed(a, a.index, k, v, x, w.at("index"), step)
+        k, v, allowed = indexed(a, a.index, k, v, x, w.at("index"), step)
     if a.strided is not None and step.new > 1:
         allowed = visible_blocks(a, a.strided, k.shape[2], step)
     if a.strided is not None and step.new == 1:
@@ -328,55 +326,6 @@ def _biased(a: Attention, relative: RelativeBias, keys: int, x: Array, w: Weight
     if mask is not None:
         bias = bias + mask
     return bias.reshape(x.shape[0], a.n_kv_heads, a.n_heads // a.n_kv_heads, step.new, keys)
-
-
-# --- block-sparse attention -------------------------------------------------------------------------------------------
-
-
-def _indexed(
-    a: Attention, index: BlockIndexer, k: Array, v: Array, x: Array, w: Weights, step: Step
-) -> tuple[Array, Array, Array | None]:
-    """What may be attended to: a single query gathers the keys of its blocks; several ones, whose
-    choices differ, are masked."""
-    keys, size = k.shape[2], index.block
-    chosen = _chosen_blocks(a, index, x, w, step)  # (B, g, T, blocks)
-    if step.new == 1:
-        blocks = chosen[:, :, 0]
-        blocks = np.take_along_axis(blocks, np.argsort(blocks, axis=-1), axis=-1)  # in order: the own block comes last
-        at = blocks[..., None] * size + np.arange(0, size, like=step.tokens)  # (B, g, blocks, size)
-        n = (blocks.shape[-1] - 1) * size + (keys - 1) % size + 1  # all blocks are full but the own one
-        at = at.reshape(*blocks.shape[:2], blocks.shape[-1] * size)[:, :, :n, None]
-        return np.take_along_axis(k, at, axis=-2), np.take_along_axis(v, at, axis=-2), None
-    block_of = np.arange(0, keys, like=step.tokens) // size
-    listed = (chosen[..., None] == block_of).any(axis=-2)  # (B, g, T, S)
-    mask = step.mask(keys, None, None)
-    assert mask is not None
-    allowed: Array = np.where(listed, mask, -math.inf).astype(step.dtype)
-    return k, v, allowed[:, :, None]
-
-
-def _chosen_blocks(a: Attention, index: BlockIndexer, x: Array, w: Weights, step: Step) -> Array:
-    """The numbers of the top_k blocks by their best key, the newest ones before all others: (B, g, T, blocks)."""
-    g, width, size = a.n_kv_heads, index.d, index.block
-    q = step.linear(x, w, "q", g * width).reshape(*x.shape[:2], g, width)
-    k = step.linear(x, w, "k", width).reshape(*x.shape[:2], 1, width)
-    q, k = normed(q, index.norm, w.at("q_norm")), normed(k, index.norm, w.at("k_norm"))
-    if a.rope is not None:
-        cos, sin = step.angles(a.rope, turned_channels(a.rope, a.d_head))
-        q, k = rotate(q, cos, sin, a.rope.pairing), rotate(k, cos, sin, a.rope.pairing)
-    k = step.cache.append(w.prefix.rstrip("."), "k", k.swapaxes(1, 2))  # (B, 1, S, width)
-    score = step.dot(q.swapaxes(1, 2), k.swapaxes(-1, -2), "scores")  # (B, g, T, S)
-    keys = k.shape[2]
-    mask = step.mask(keys, None, None)
-    if mask is not None:
-        score += mask
-    n = -(-keys // size)
-    # where the last block is not full yet, the newest key stands for those that it lacks
-    filled = np.minimum(np.arange(0, n * size, like=step.tokens), keys - 1)[None, None, None]
-    best = np.take_along_axis(score, filled, axis=-1).reshape(*score.shape[:3], n, size).max(axis=-1)
-    own, number = (step.positions // size)[:, None], np.arange(0, n, like=step.tokens)
-    newest = (number > own - index.local) & (number <= own)  # (T, n)
-    return top(np.where(newest, math.inf, best), min(index.top_k, n))
 
 
 def gated(gate: OutputGate, o: Array, x: Array, w: Weights, step: Step) -> Array:

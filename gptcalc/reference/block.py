@@ -15,6 +15,7 @@ from gptcalc.architecture import (
     CompressedAttention,
     DeltaMixing,
     EmbeddingConvolution,
+    Engram,
     Experts,
     GatedRecurrence,
     LatentAttention,
@@ -39,6 +40,7 @@ from gptcalc.reference.attention import attention
 from gptcalc.reference.compressed import compressed_attention
 from gptcalc.reference.convolution import convolved
 from gptcalc.reference.embedding import embedding_convolution
+from gptcalc.reference.engram import engram
 from gptcalc.reference.experts import experts
 from gptcalc.reference.hyper import Connection
 from gptcalc.reference.latent import latent_attention
@@ -93,6 +95,10 @@ class BlockRun:
         """Several streams (B, T, n, d) after a part: a sublayer that reads one joined stream."""
         (mixer,) = part.units
         assert not isinstance(mixer, Block)
+        if isinstance(mixer, Engram):
+            w = self.step_into(mixer)
+            assert mixer.norm is not None
+            return x + engram(mixer, normed(x, mixer.norm, w.at("norm"), *x.shape[2:]), w, self.step)
         connection = Connection(s, x, self.named("streams"), self.step)
         y, _ = self.branch(mixer, connection.joined, connection.joined)
         return connection.after(y)
@@ -182,6 +188,8 @@ class BlockRun:
                 return latent_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case CompressedAttention():
                 return compressed_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case Engram():
+                return engram(mixer, self.front(mixer, read, w)[:, :, None], w, self.step)[:, :, 0], w
             case EmbeddingConvolution():
                 return embedding_convolution(mixer, w, self.step), w
             case LinearAttention():

@@ -19,11 +19,12 @@ class Cache:
         self.start = "" if number_of_pass == 0 else f"pass {number_of_pass} "
         self.arrays: dict[tuple[str, str], Array] = {}
         self.length = 0
+        self.tokens: Array | None = None  # (B, length): what n-grams are looked up by, no numbers of a layer
 
     def of_pass(self, number: int, *, writes: bool = True) -> Cache:
         """The same for a pass of a loop."""
         own = Cache(number, writes=writes)
-        own.arrays, own.length = self.arrays, self.length
+        own.arrays, own.length, own.tokens = self.arrays, self.length, self.tokens
         return own
 
     def append(self, key: str, name: str, new: Array) -> Array:

@@ -12,11 +12,12 @@ from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
 
 
-def convolution(x: Array, name: str, kernel: int, w: Weights, step: Step, bias: bool = False) -> Array:
-    """Each channel of x (B, T, C) over each token and the kernel − 1 before it, zeros before the first."""
+def convolution(x: Array, name: str, kernel: int, w: Weights, step: Step, bias: bool = False, apart: int = 1) -> Array:
+    """Each channel of x (B, T, C) over each token and kernel − 1 before it, so far apart, zeros before the first."""
     batch, new, channels = x.shape
-    whole = step.cache.recent(w.prefix + name, x, kernel - 1)  # (B, kernel − 1 + T, C)
-    near = np.concatenate([whole[:, k : k + new, :, None] for k in range(kernel)], axis=-1)  # (B, T, C, kernel)
+    whole = step.cache.recent(w.prefix + name, x, (kernel - 1) * apart)  # (B, (kernel − 1) · apart + T, C)
+    taps_of = range(0, kernel * apart, apart)
+    near = np.concatenate([whole[:, k : k + new, :, None] for k in taps_of], axis=-1)  # (B, T, C, kernel)
     taps = w(name, kernel, channels).swapaxes(0, 1)[..., None]  # (C, kernel, 1)
     y = step.dot(near[..., None, :], taps).reshape(batch, new, channels)
     return y + w(f"{name}.bias", channels) if bias else y

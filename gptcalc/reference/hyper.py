@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from gptcalc.architecture import Streams
-from gptcalc.reference.activations import sigmoid
+from gptcalc.reference.activations import activate, sigmoid
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -26,14 +26,18 @@ class Connection:
 
     def __init__(self, s: Streams, streams: Array, w: Weights, step: Step) -> None:
         n = s.n
+        self.streams = streams
+        self.step = step
+        self.mixing: Array | None = None
+        if s.rank is not None:
+            self.joined, flat = _channels_joined(s, s.rank, streams, w, step)
+            self.spread = sigmoid(step.linear(flat, w, "spread", n) * (1 / n)) * s.magnitude
+            return
         z = _coefficients(s, streams, s.coefficients, w, step)  # (B, T, 2n or 2n + n²)
         scale, base = w("scale", s.factors), w("base", s.coefficients)
         join = sigmoid(z[..., :n] * scale[0] + base[:n]) + s.eps
         self.spread = sigmoid(z[..., n : 2 * n] * scale[1] + base[n : 2 * n]) * s.magnitude  # (B, T, n)
-        self.streams = streams
-        self.step = step
         self.joined = _joined(join, streams, step)
-        self.mixing: Array | None = None
         if not s.mixed:
             self.spread = self.spread + s.eps
             return
@@ -50,8 +54,22 @@ class Connection:
 
 def joined_at_the_end(s: Streams, streams: Array, w: Weights, step: Step) -> Array:
     """(B, T, n, d) -> (B, T, d)."""
+    if s.rank is not None:
+        return _channels_joined(s, s.rank, streams, w, step)[0]
     z = _coefficients(s, streams, s.n, w, step)
     return _joined(sigmoid(z * w("scale", 1) + w("base", s.n)) + s.eps, streams, step)
+
+
+def _channels_joined(s: Streams, rank: int, streams: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """The mean of the normed streams, each channel of each weighted by what all say: (B, T, d); and the normed streams,
+    side by side (B, T, n · d)."""
+    batch, new, n, d = streams.shape
+    each = normed(streams, s.norm, w.at("norm"), n, d)
+    flat = each.reshape(batch, new, n * d)
+    inner = activate("silu", step.linear(flat, w, "down", rank) * (1 / n))
+    share = sigmoid(step.linear(inner, w, "up", n * d)).reshape(batch, new, n, d).swapaxes(-1, -2)
+    mean = step.dot(share[..., None, :], each.swapaxes(-1, -2)[..., None], "values") * (1 / n)
+    return mean.reshape(batch, new, d), flat
 
 
 def _coefficients(s: Streams, streams: Array, n: int, w: Weights, step: Step) -> Array:

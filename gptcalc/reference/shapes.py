@@ -24,7 +24,7 @@ ELEMENTWISE = frozenset({
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.negative, np.absolute, np.square,
     np.power, np.sqrt, np.exp, np.expm1, np.log, np.log1p, np.logaddexp, np.tanh, np.sin, np.cos, np.floor, np.rint,
     np.maximum, np.minimum, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
-    np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or, np.invert, np.isnan,
+    np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.isnan,
 })  # fmt: skip
 
 

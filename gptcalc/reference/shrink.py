@@ -20,7 +20,9 @@ from gptcalc.architecture import (
     Attention,
     CompressedAttention,
     Encoder,
+    Engram,
     Experts,
+    Hashing,
     Kept,
     LatentAttention,
     LongRope,
@@ -37,6 +39,9 @@ from gptcalc.architecture import (
     placed,
     rotated,
 )
+
+#: primes, for heads that look up rows of a table
+FEW_ROWS = (5, 7, 11, 13, 17, 19, 23, 29)
 
 Part = TypeVar("Part", bound=Strict)
 Stack = TypeVar("Stack", Architecture, Encoder)
@@ -147,6 +152,11 @@ class _Shrinking:
                 return {"rope": self.rope(struct.rope, struct.d_head, self.number(struct, "d_head"))}
             case Experts():
                 return self.experts(struct)
+            case Hashing():
+                return {"rows": tuple(min(rows, FEW_ROWS[n % len(FEW_ROWS)]) for n, rows in enumerate(struct.rows))}
+            case Engram():
+                rows, more = self.rules(struct.hashing)["rows"], struct.table - sum(struct.hashing.rows)
+                return {"table": sum(rows) + min(more, 2)}
             case _:
                 return {}
 

@@ -71,6 +71,13 @@ class Step:
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}
 
+    def history(self, n: int, nothing: int) -> Array:
+        """The n tokens before the new ones, `nothing` where there are none, and the new ones: (B, n + T)."""
+        held = self.cache.tokens
+        blank = np.broadcast_to(self.tokens[:, :1] * 0 + nothing, (self.tokens.shape[0], n))
+        whole = np.concatenate([blank, self.tokens] if held is None else [blank, held, self.tokens], axis=1)
+        return whole[:, whole.shape[1] - n - self.new :]
+
     def note(self, name: str, array: Array) -> None:
         """Something that this sublayer computes, for whoever wants to see it."""
         self.tally.noted(f"{self.place}{name}", array)

@@ -15,6 +15,7 @@ from gptcalc.architecture import (
     DeltaMixing,
     Embedding,
     EmbeddingConvolution,
+    Engram,
     Experts,
     GatedRecurrence,
     Hash,
@@ -51,7 +52,7 @@ def attention(mixer: Mixer) -> str | None:
             if mixer.n_kv_heads == mixer.n_heads:
                 return "mha"
             return "mqa" if mixer.n_kv_heads == 1 else "gqa"
-        case Mlp() | Experts() | EmbeddingConvolution():
+        case Mlp() | Experts() | EmbeddingConvolution() | Engram():
             return None
         case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
             return None
@@ -218,6 +219,8 @@ def _of_mixer(mixer: Mixer, positions_in_layers: bool) -> Iterator[str]:
             yield mixer.activation
         case EmbeddingConvolution():
             yield "embedding-convolution"
+        case Engram():
+            yield "n-grams"
         case _:
             yield recurrence(mixer)
     form = attention(mixer)

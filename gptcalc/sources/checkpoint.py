@@ -168,6 +168,8 @@ class Checkpoint:
         for place in places:
             if self.locate(place.expert(0)) is None:
                 continue
+            if place.parted:
+                return self.joined(key, place, shape)
             if place.stacked:
                 return self.cut(key, place, place.name, shape)
             return np.stack([self.cut(key, place, place.expert(e), shape[1:]) for e in range(shape[0])])
@@ -200,6 +202,15 @@ class Checkpoint:
         if tensor.dtype == "BF16":
             return (raw.astype("<u4") << 16).view("<f4")
         return raw
+
+    def joined(self, key: str, place: Place, shape: tuple[int, ...]) -> Array:
+        """A weight that lies in parts, one behind the other along its first axis."""
+        import numpy as np
+
+        parts: list[Array] = []
+        while (tensor := self.locate(place.expert(len(parts)))) is not None:
+            parts.append(self.array(tensor))
+        return _shaped(key, np.concatenate(parts), shape)
 
     def cut(self, key: str, place: Place, name: str, shape: tuple[int, ...]) -> Array:
         """A weight's part of a tensor, turned to [inputs..., outputs...]."""

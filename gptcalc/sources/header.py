@@ -26,6 +26,9 @@ BUFFERS = (
     "key_decay",
     "diagonal_decay",
     "final_logits_bias",
+    "layer_multipliers",
+    "ngram_heads_offsets",
+    "ngram_heads_vocab_sizes",
 )
 ROTARY = ("inv_freq", "cos_cached", "sin_cached")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gptcalc.architecture import Architecture, Block, stem, sublayers, visits
+from gptcalc.architecture import Architecture, Block, Engram, stem, sublayers, visits
 from gptcalc.equations import Constant, Index, Line
 from gptcalc.equations.grammar import (
     Call,
@@ -141,6 +141,7 @@ class Run:
         self.left: dict[str, Array | Set] = {}  # NAME_SECTION, NAME_before
         self.named: dict[str, float] = {}
         self.line: Line
+        self.block = next(architecture.blocks())
         self.before = before
         #: the only new one: in a decode step, or where a state is walked along the sequence
         self.token: int | None = None if before is None else len(tokens) - 1
@@ -210,6 +211,7 @@ class Run:
 
     def stage(self, lines: Iterable[Line], prefix: str = "", block: Block | None = None) -> None:
         sections = {} if block is None else parts(block)
+        self.block = self.block if block is None else block
         kept: set[tuple[str, str]] = set()
         self.prefix = prefix
         lines = list(lines)
@@ -377,7 +379,8 @@ class Run:
             case "frames":
                 return self.length * index.size
             case "entries":
-                return -(-self.length // index.every) if index.symbol.startswith("⌈") else self.length // index.every
+                whole = -(-self.length // index.every) if index.symbol.startswith("⌈") else self.length // index.every
+                return whole + index.symbol.endswith("+1")
         return index.size
 
     # the nodes of the tree
@@ -480,6 +483,8 @@ class Run:
     def call(self, node: Call) -> Value:
         if node.function == "token":
             return together(self.token_at, self.value(node.arguments[0]))
+        if node.function == "hashed":
+            return together(np.vectorize(self.hashed), *(self.value(argument) for argument in node.arguments))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
         if node.function == "drafted":
@@ -498,6 +503,17 @@ class Run:
     def token_at(self, place: Array) -> Array:
         """The number of a token; behind the last one, where nothing is read, the last one's."""
         return self.tokens[np.minimum(place, len(self.tokens) - 1).astype(int)]
+
+    def hashed(self, place: int, head: int) -> int:
+        """The row of a head for the n-gram that ends at a position, as its definition says it."""
+        mixer = next(m for m in sublayers(self.block) if m.section == parts(self.block)[self.line.part])
+        assert isinstance(mixer, Engram)
+        h, ended, found = mixer.hashing, False, 0
+        for far in range(h.tokens(head)):
+            token = int(self.tokens[place - far]) if far <= place else h.end or 0
+            ended = ended or (far > 0 and token == h.end)
+            found ^= (h.end or 0 if ended else token) * h.multipliers[far]
+        return found % h.rows[head] + sum(h.rows[:head])
 
     def frame(self, place: Array, channel: Array) -> Array:
         """What an encoder hears there, nothing beyond both ends."""

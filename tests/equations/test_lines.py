@@ -197,7 +197,13 @@ def compare_caches(run: Run, model: Model) -> None:
         places += [(f"{part}.{under}", name) for under, name in INDEXED.get(line.stored, ())]
         if line.stored in ("convolution", "last token"):
             of = line.statement.left.name.removeprefix("R_")
-            names = ("conv",) if of == "y" else (f"{of}_conv", "x_conv", "inner_conv") if of == "u" else (f"{of}_conv",)
+            names = (
+                ("conv",)
+                if of in ("y", "N")
+                else (f"{of}_conv", "x_conv", "inner_conv")
+                if of == "u"
+                else (f"{of}_conv",)
+            )
             places += [(f"{part}.{name}", "recent") for name in names]
         if line.stored == "open entry":
             place = open_entry(part, line.statement.left.name)

@@ -361,7 +361,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "a norm of its own for each parallel unit",
-        "equations.model",
+        "equations.parts",
         "if part.norm is not None:",
         "if part.norm is not None and False:",
         "falcon-7b total",
@@ -438,7 +438,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "queries of sums for one input alone",
-        "equations.model",
+        "equations.parts",
         "residuals.scope(part.sums, 3 if several else 1)",
         "residuals.scope(part.sums, 2 if several else 1)",
         "inkling-2-small total",

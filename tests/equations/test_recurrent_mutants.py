@@ -208,7 +208,7 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("the stream in the embedding's place", "sublayer", "x_0[t,ϊ − {d}]", "x[t,ϊ − {d}]", "shared block"),
     ("the next reads it without the stream", "sublayer", '{NEXT} = x[t,i] + y[t,i]"', '{NEXT} = y[t,i]"',
      "shared block"),
-    ("the stream in the next one's place", "model", 'self.source = NEXT if mixer.goal != "stream" else "x[t,i]"',
+    ("the stream in the next one's place", "parts", 'self.source = NEXT if mixer.goal != "stream" else "x[t,i]"',
      'self.source = "x[t,i]"', "shared block"),
     ("one adapter for all layers", "norms", 'Mark(f"{key}.left", own=True)', 'Mark(f"{key}.left")', "shared block"),
     ("no adapter of the values", "attention", '_adapt(lines, a, "v", v)', "pass", "shared block"),

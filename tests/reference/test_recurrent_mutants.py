@@ -66,9 +66,9 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("Δ, B and C not normed", "mamba", "return x if m.inner_norm is None", "return x if True", "jamba"),
     ("Mamba's values without their step", "mamba", "step.dot(delta * value,", "step.dot(value,", "jamba"),
     # the others
-    ("a convolution over one token less", "convolution", "for k in range(kernel)]",
-     "for k in (1, *range(1, kernel))]", "lfm2"),
-    ("taps in the wrong order", "convolution", "for k in range(kernel)]", "for k in reversed(range(kernel))]", "lfm2"),
+    ("a convolution over one token less", "convolution", "for k in taps_of]",
+     "for k in (apart, *taps_of[1:])]", "lfm2"),
+    ("taps in the wrong order", "convolution", "for k in taps_of]", "for k in reversed(taps_of)]", "lfm2"),
     ("the gate in front left out", "recurrent", "convolution(b * u,", "convolution(u,", "lfm2"),
     ("gates of the short convolution exchanged", "recurrent", "(\"B\", \"C\", \"x\")", "(\"C\", \"B\", \"x\")", "lfm2"),
     ("what enters not weighed by what is kept", "recurrent",

@@ -81,6 +81,7 @@ WITHOUT_PRESETS = (
     "flint",
     "hrm_text",
     "hy_v4",
+    "qwen4_exp",
     "zaya_sliding",
 )
 

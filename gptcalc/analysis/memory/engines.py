@@ -39,7 +39,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
-from gptcalc.architecture import Architecture, DeltaMixing, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
+from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
 
@@ -145,6 +145,12 @@ def check_runs(engine: Engine, architecture: Architecture) -> None:
             "unsupported",
         )
     mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, Engram) for mixer in mixers):
+        raise InputError(
+            f"--engine {engine}: what it sets aside for n-grams that are looked up is not known here",
+            "ideal and transformers are",
+            "unsupported",
+        )
     refused = (TimeMixing, MatrixMixing, DeltaMixing) if engine == "vllm" else (TimeMixing,)
     if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, refused) for mixer in mixers):
         which = "RWKV" if engine == "vllm" else "RWKV-4"

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from gptcalc.architecture import Architecture, Fused, Mixer, Modules, by_prefix, stem, sublayers
 from gptcalc.errors import InputError
 
-#: parts of a fused matrix in order: each a stem, and a field of the sublayer (or a number) proportional to its width
+#: parts of a fused matrix in order: each a stem, and what is proportional to its width, a field of the sublayer (or of
+#: one of its groups, behind a dot) or a number
 Parts: TypeAlias = tuple[tuple[str, str | int], ...]
 
 QKV: Parts = (("attn.q", "n_heads"), ("attn.k", "n_kv_heads"), ("attn.v", "n_kv_heads"))
@@ -60,7 +62,8 @@ Names: TypeAlias = Mapping[str, Entry]
 
 @dataclass(frozen=True)
 class Place:
-    """One weight in a checkpoint: the tensor's name (with {e} where each expert has its own) and the cut out of it."""
+    """One weight in a checkpoint: the tensor's name (with {e} where each expert has its own, {part} where it
+    may lie in parts) and the cut out of it."""
 
     name: str
     matrix: bool
@@ -72,10 +75,16 @@ class Place:
     @property
     def stacked(self) -> bool:
         """Whether one tensor holds the weight, of all experts together where there are experts."""
-        return "{e}" not in self.name
+        return "{e}" not in self.name and not self.parted
+
+    @property
+    def parted(self) -> bool:
+        """Whether the weight may lie in several tensors, one behind the other along its first axis."""
+        return "{part}" in self.name
 
     def expert(self, e: int) -> str:
-        return self.name.replace("{e}", str(e))
+        """The tensor of an expert, or of a part."""
+        return self.name.replace("{e}", str(e)).replace("{part}", str(e))
 
 
 def fused(module: str, parts: Parts, **more: str | int) -> dict[str, Entry]:
@@ -139,7 +148,7 @@ MATRICES = frozenset({
     "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
     "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
-    "shift_a", "shift_b", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
+    "shift_a", "shift_b", "spread", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
 })  # fmt: skip
 
 
@@ -177,7 +186,7 @@ class TensorNames:
         if held.speed and (layer is None or held.speed != self.speeds[layer]):
             return False
         fields = [value for _, value in held.parts if isinstance(value, str)]
-        return not fields or all(hasattr(self.mixer(stem, layer), name) for name in fields)
+        return not fields or all(hasattr(self.mixer(stem, layer), name.partition(".")[0]) for name in fields)
 
     def split(self, key: str) -> tuple[int | None, str]:
         """layers.3.attn.q -> 3, attn.q; a multi-token module counts as the layer after the last, and weights that
@@ -215,7 +224,7 @@ class TensorNames:
         if not held.parts:
             return Place(name, matrix, held.stored)
         mixer = self.mixer(stem, layer)
-        shares = tuple(value if isinstance(value, int) else int(getattr(mixer, value)) for _, value in held.parts)
+        shares = tuple(value if isinstance(value, int) else int(attrgetter(value)(mixer)) for _, value in held.parts)
         index = [part for part, _ in held.parts].index(stem)
         groups = held.groups if isinstance(held.groups, int) else int(getattr(mixer, held.groups))
         return Place(name, matrix, held.stored, shares, index, groups)

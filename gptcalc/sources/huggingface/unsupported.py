@@ -42,8 +42,6 @@ UNSUPPORTED: dict[str, str] = {
     "pix2struct": "this encoder or encoder-decoder is not read yet",
     "plamo2": "Mamba whose heads make their steps of what was convolved is not supported yet",
     "pp_formulanet": "this encoder or encoder-decoder is not read yet",
-    "qwen4_exp": "embeddings of n-grams are not supported yet",
-    "qwen4_exp_text": "embeddings of n-grams are not supported yet",
     "roformer": "a table of fixed sines that turn queries, kept as a parameter, is not supported yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
     "udop": "this encoder or encoder-decoder is not read yet",
