@@ -25,6 +25,7 @@ APART = {
     "glm4v_moe": "by default 21 of the 42 channels of a head would turn",
     "qwen3_omni_moe": "by default all 73 channels of a head would turn",
     "qwen3_omni_moe_thinker": "by default all 73 channels of a head would turn",
+    "qwen4_exp": "the class can't be made of its defaults",
 }
 
 
