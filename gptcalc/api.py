@@ -170,13 +170,15 @@ def sweep(
     sort: str | None = None,
     top: int | None = None,
     pareto: Sequence[str] = (),
+    part: tuple[int, int] = (1, 1),
     jobs: int = 1,
     dtype: str = "bf16",
     kv_dtype: str = "bf16",
 ) -> Points:
     """Every combination of values of a preset's keys, a row each: {"n_kv_heads": [1, 2, 4, 8]}.
 
-    What is no model is left out. `where`, `sort` and `pareto` are as on the command line.
+    What is no model is left out. `where`, `sort` and `pareto` are as on the command line; `part` (3, 100) is the third
+    of a hundred parts that together are the whole.
     """
     from gptcalc.analysis.sweep.run import Grid, Sweep
     from gptcalc.analysis.sweep.space import Axis
@@ -192,6 +194,7 @@ def sweep(
         sort=sort,
         top=top,
         pareto=tuple(pareto),
+        part=part,
         jobs=jobs,
         how=SweepRun(dtype=dtype, kv_dtype=kv_dtype),
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gptcalc.report.plot import Bars
     from gptcalc.report.table import View
 
-Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg"]
+Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg", "parquet"]
 SUFFIXES: dict[str, Format] = {
     ".json": "json",
     ".jsonl": "jsonl",
@@ -28,9 +28,10 @@ SUFFIXES: dict[str, Format] = {
     ".tex": "latex",
     ".html": "html",
     ".svg": "svg",
+    ".parquet": "parquet",
 }
 #: what only some answers have
-DRAWN: tuple[Format, ...] = ("latex", "html", "svg")
+DRAWN: tuple[Format, ...] = ("latex", "html", "svg", "parquet")
 
 #: what can be written a piece at a time
 STREAMED: tuple[Format, ...] = ("json", "jsonl", "csv")
@@ -47,6 +48,7 @@ class Answer(Struct, frozen=True):
     text: str | None = None  # takes the view's place where the answer is a text
     drawn: Mapping[Format, Callable[[], str]] = {}  # formats that not every answer has
     pieces: Callable[[Format], Iterator[str]] | None = None  # STREAMED formats, of what may be more than memory holds
+    packed: Callable[[], Iterator[bytes]] | None = None  # a Parquet file, a piece at a time
     late: Callable[[], tuple[str, ...]] | None = None  # warnings that are known when all has been written
 
     def whole(self) -> Any:
@@ -164,6 +166,10 @@ def deliver(answer: Answer, output: Output) -> int:
         _stream(answer.pieces(output.chosen()), output)
         _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
         return answer.status
+    if output.chosen() == "parquet" and not output.get:
+        _pack(answer, output)
+        _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
+        return answer.status
     text = rendered(answer, output) if asked or not output.quiet else ""
     to_file = output.out is not None and output.out != "-"
     if to_file:  # in front of the notes: a file that can't be written is one line
@@ -192,6 +198,15 @@ def _stream(pieces: Iterator[str], output: Output) -> None:
             write(piece, output.chosen() != "csv")
     except BrokenPipeError:
         drop_output()
+
+
+def _pack(answer: Answer, output: Output) -> None:
+    """A file of bytes."""
+    if answer.packed is None:
+        raise _not_drawn("parquet", answer)
+    if output.out in (None, "-"):
+        raise InputError("--format parquet: it is no text", "write a file: -o FILE.parquet", "usage")
+    write_file_bytes(output.out or "", answer.packed(), "-o")
 
 
 def paged(text: str, answer: Answer) -> bool:
@@ -261,7 +276,11 @@ def rendered(answer: Answer, output: Output) -> str:
 
 
 def _not_drawn(chosen: Format, answer: Answer) -> InputError:
-    known = [name for name in get_args(Format) if name not in DRAWN or name in answer.drawn]
+    known = [
+        name
+        for name in get_args(Format)
+        if name not in DRAWN or name in answer.drawn or (name == "parquet" and answer.packed)
+    ]
     return InputError(f"--format {chosen}: this answer is not drawn so", f"it has {', '.join(known)}", "usage")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Literal
 
@@ -80,9 +80,14 @@ def document(bars: Bars) -> str:
         shapes.append(f'<rect x="{LEFT}" y="{y}" width="12" height="12" fill="{colour}"/>')
         shapes.append(f'<text x="{LEFT + 20}" y="{y + 11}">{escape(part)}</text>')
     height = below + 20 * len(bars.parts) + 10
+    return svg(bars.title, LEFT + WIDTH + 110, height, shapes)
+
+
+def svg(title: str, width: int, height: int, shapes: Iterable[str]) -> str:
+    """An image on white under its title."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 110} {height}" role="img" '
-        f'font-family="sans-serif" font-size="13"><title>{escape(bars.title)}</title>'
-        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{escape(bars.title)}</text>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'font-family="sans-serif" font-size="13"><title>{escape(title)}</title>'
+        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{escape(title)}</text>'
         f"{''.join(shapes)}</svg>\n"
     )

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -328,3 +333,113 @@ def test_bad_words(gptcalc: Callable[..., Result], words: tuple[str, ...]) -> No
     found = gptcalc("sweep", "llama-3-8b", *words)
     assert (found.status, found.out) == (2, "")
     assert len(found.lines) == 1
+
+
+# --- files and pictures -----------------------------------------------------------------------------------------------
+
+SOME = ("sweep", "llama-3-8b", "--set", "n_layers=16..64:16", "--set", "n_kv_heads=3,4,8", "--context", "8K,32K",
+        "--set", "mlp=gelu,swiglu")  # fmt: skip
+
+
+def test_parquet_parts_are_the_rows(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """Parts of a grid as files of one data set have its rows, FLOPs beyond 64 bits among them."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = ("--columns", "mlp,n_layers,n_kv_heads,context,batch,total,memory,prefill_flops", "--batch", "1,100000")
+    rows = gptcalc(*SOME, *columns, "--json").json
+    assert max(row["prefill_flops"] for row in rows) > 2**63
+    found = []
+    for number in range(1, 4):
+        file = tmp_path / f"{number}.parquet"
+        assert gptcalc(*SOME, *columns, "--part", f"{number}/3", "-o", str(file)).out == ""
+        found += parquet.read_table(file).to_pylist()
+    assert [
+        {key: value if isinstance(value, str) else int(value) for key, value in row.items()} for row in found
+    ] == rows
+    assert sorted(tmp_path.glob("*")) == [tmp_path / f"{number}.parquet" for number in range(1, 4)]
+
+
+def test_parquet_is_refused_where_it_can_not_be(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    for words, said in (
+        ((*SOME, "--format", "parquet"), "-o FILE.parquet"),
+        (("params", "gpt2", "-o", str(tmp_path / "a.parquet")), "not drawn so"),
+    ):
+        found = gptcalc(*words)
+        assert (found.status, found.out) == (2, "")
+        assert said in found.err
+    assert not list(tmp_path.glob("*"))
+
+
+def test_rows_of_none_are_a_file_too(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert gptcalc(*SOME, "--where", "total < 1", "-o", str(tmp_path / "none.parquet")).status == 0
+    assert parquet.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+def test_a_picture(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """A point a row, which says it; as many colours as the third column has values."""
+    rows = gptcalc(*SOME, "--json").json
+    assert gptcalc(*SOME, "-o", str(tmp_path / "grid.svg"), "--plot", "kv_bytes,total,mlp").out == ""
+    image = ElementTree.fromstring((tmp_path / "grid.svg").read_text())
+    points = [shape for shape in image.iter("{http://www.w3.org/2000/svg}circle") if shape.get("r") == "3.5"]
+    assert len(points) == len(rows)
+    assert len({point.get("fill") for point in points}) == 2
+    for point, row in zip(points, rows, strict=True):
+        assert f"total {row['total']:,} =" in (point[0].text or "")
+    across = [(row["kv_bytes"], float(point.get("cx", "nan"))) for point, row in zip(points, rows, strict=True)]
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(across) if a[0] != b[0]]
+    assert max(slopes) == pytest.approx(min(slopes), rel=1e-2)  # places are rounded to a tenth
+    default = gptcalc(*SOME, "--format", "svg").out
+    assert default.count("<circle") == len(rows) + 2  # n_layers across, told apart by the heads
+    for words, said in ((("--plot", "total"), "two columns"), (("--plot", "total,mpl"), "did you mean mlp?"),
+                        (("--plot", "mlp,total"), "is a word"), (("--where", "total < 1"), "0 points")):  # fmt: skip
+        assert said in gptcalc(*SOME, *words, "--format", "svg").err
+
+
+@pytest.mark.heavy
+def test_the_example_with_dask(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """Its files together are the grid."""
+    pytest.importorskip("dask")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    spec = spec_from_file_location("example", Path(__file__).parents[2] / "examples" / "sweep_with_dask.py")
+    assert spec is not None
+    assert spec.loader is not None
+    example = module_from_spec(spec)
+    spec.loader.exec_module(example)
+    subprocess.run([sys.executable, str(spec.origin), str(tmp_path)], check=True)
+    rows = gptcalc(*example.GRID, "--json").json
+    found = [row for file in sorted(tmp_path.glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    assert [{key: int(value) for key, value in row.items()} for row in found] == rows
+
+
+# --- by the thousand --------------------------------------------------------------------------------------------------
+
+
+def drawn_points(number: int, seed: str) -> Iterator[tuple[dict[str, Any], dict[str, int], int, int, dict[str, int]]]:
+    """Points of random grids over all kinds of blocks: the document, its settings, context, batch and figures."""
+    chance = random.Random(seed)
+    names = list(DOCUMENTS)
+    left = number
+    while left > 0:
+        name = chance.choice(names)
+        document = DOCUMENTS[name] | {"name": name}
+        keys = sizes(DOCUMENTS[name])
+        some = chance.sample(keys, min(chance.randint(1, 4), len(keys)))
+        axes = {key: sorted({size, *(chance.randint(1, 4 * size + 3) for _ in range(4))}) for key, size in some}
+        model = build(document)
+        columns = [
+            c for c in FIGURES if not ((c == "decode_flops" and model.sees_all) or (c == "train_flops" and model.block))
+        ]
+        contexts, batches = sorted({chance.randint(1, model.c) for _ in range(2)}), (1, chance.randint(2, 50_000))
+        rows = swept(document, axes, contexts=contexts, batches=batches,
+                     columns=(*axes, "context", "batch", *columns)).rows()  # fmt: skip
+        for row in chance.sample(rows, min(10, len(rows), left)):
+            left -= 1
+            figures = {key: row[key] for key in columns}
+            yield document, {key: row[key] for key in axes}, row["context"], row["batch"], figures
+
+
+@pytest.mark.parametrize("number", [60, pytest.param(10_000, marks=pytest.mark.heavy)])
+def test_random_points_one_by_one(number: int) -> None:
+    """What a grid says of a point is what the analyses of that point say, to the unit."""
+    for document, settings, context, batch, figures in drawn_points(number, f"points {number}"):
+        assert figures == alone(document, settings, context, batch), (document["name"], settings, context, batch)

@@ -184,15 +184,27 @@ class Space:
             symbols |= dict.fromkeys(names[0], axis.key)
         if not all(self.is_right(model, symbols, probe) for model, probe in zip(models, probes, strict=True)):
             return False
+        if not self._are_held_alike(models[0], symbols):
+            return False
         self.symbols = symbols
         stages = [[(stage.name, stage.times) for stage in equations(model).main] for model in models]
         return stages[0] == stages[1] if not counted else not any(" (" in name for name, _ in stages[0])
 
-    def is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
-        """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
+    def _are_held_alike(self, model: Architecture, symbols: Mapping[str, str]) -> bool:
+        """Whether what is held at each moment is the same polynomial wherever the free sizes may be, if it is asked."""
         values = {axis.key: axis.values for axis in self.axes}
         spans = {symbol: span(values[key]) for symbol, key in symbols.items()}
-        collected = Collected(model, self.how, symbols, False, spans | self._spans(model))
+        try:
+            if HELD & set(self.figures):
+                collected = Collected(model, self.how, symbols, False, spans | self._spans(model))
+                FIGURES["activations_bytes"].collect(collected)
+        except NotPolynomial:
+            return False
+        return True
+
+    def is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
+        """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
+        collected = Collected(model, self.how, symbols, False, {})
         try:
             ranges = {
                 index: collected.range(index)
@@ -204,8 +216,6 @@ class Space:
             }
             sizes = {symbol: probe[key] for symbol, key in symbols.items()}
             right = all(value(terms, sizes) == index.size for index, terms in ranges.items())
-            if right and HELD & set(self.figures):
-                FIGURES["activations_bytes"].collect(collected)
             return right and not collected.stored_freely()
         except (NotPolynomial, KeyError):
             return False

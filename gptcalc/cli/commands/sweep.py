@@ -59,6 +59,14 @@ def command(
         str | None,
         Option("Rows that none is better than in all of these; the least is best, of -KEY the most.", "KEY,KEY…"),
     ] = None,
+    plot: Annotated[
+        str | None,
+        Option(
+            "Columns of the picture that -o FILE.svg draws, one against another, coloured by a third. Default: the "
+            "first key, the first figure, the second key.",
+            "X,Y,BY",
+        ),
+    ] = None,
     jobs: Annotated[int, Option("Processes.")] = 1,
     of: Annotated[
         str | None, Option("One of several parts that together are the whole: 3/100.", "PART", name="--part")
@@ -67,6 +75,7 @@ def command(
     """Every combination of values, exactly: parameters, cache, FLOPs; millions of points a second.
 
     gptcalc sweep llama-3-8b --set n_kv_heads=1,2,4,8 --context 8K,128K
+    gptcalc sweep gpt2 --set with=as-is,gqa:4,mla --set n_layers=12,24
     gptcalc sweep gpt2 --set n_layers=6..48:6 --set d=768,1024 --where 'total < 1e9' --sort -total --top 5
     """
     from functools import cache
@@ -103,16 +112,40 @@ def command(
     def pieces(format: Format) -> Iterator[str]:
         return written(made, format, None if made.streams else rows())
 
-    return Answer(rows, shown, loaded.notes, pieces=pieces, late=lambda: refused(made))
+    def drawn() -> str:
+        from gptcalc.report.scatter import Scatter, chosen, document
+
+        keys = [*(one.key for one in axes), "context", "batch"]
+        return document(
+            Scatter(
+                f"{loaded.architecture.name}: {len(rows()):,} of {len(made.space):,} points",
+                *chosen(plot, made.columns, keys),
+                rows(),
+            )
+        )
+
+    def packed() -> Iterator[bytes]:
+        from gptcalc.report import parquet
+
+        return parquet.packed(blocks(made, None if made.streams else rows()), made.columns)
+
+    return Answer(
+        rows, shown, loaded.notes, drawn={"svg": drawn}, pieces=pieces, packed=packed, late=lambda: refused(made)
+    )
+
+
+def blocks(made: Sweep, rows: list[dict[str, Any]] | None) -> Iterator[list[list[Any]]]:
+    """Columns of values at a time: as they are made, or those of all rows."""
+    if rows is None:
+        return made.lists()
+    return iter([[[row[key] for row in rows] for key in made.columns]] if rows else [])
 
 
 def written(made: Sweep, format: Format, rows: list[dict[str, Any]] | None) -> Iterator[str]:
     """The rows as text, a piece at a time."""
     from gptcalc.report import sweep as report
 
-    keys = made.columns
-    blocks = made.lists() if rows is None else iter([[[row[key] for row in rows] for key in keys]] if rows else [])
-    return {"csv": report.csv, "json": report.array, "jsonl": report.lines}[format](blocks, keys)
+    return {"csv": report.csv, "json": report.array, "jsonl": report.lines}[format](blocks(made, rows), made.columns)
 
 
 def refused(made: Sweep) -> tuple[str, ...]:
