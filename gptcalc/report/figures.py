@@ -21,7 +21,8 @@ from gptcalc.report.table import Column, Kind
 
 
 class Facts:
-    """A model and what is computed about it, each analysis once and only when asked for."""
+    """A model and what is computed about it, each analysis once and only when asked for. `known`: figures by their
+    keys that need not be computed again (report.index)."""
 
     def __init__(
         self,
@@ -31,11 +32,20 @@ class Facts:
         budget: int | None = None,
         devices: int = 1,
     ) -> None:
-        self.architecture = architecture
-        self.document = document
+        self._architecture = architecture
+        self._document = document
+        self.known: Mapping[str, Any] = {}
         self.how = how
         self.budget = budget  # of one device
         self.devices = devices  # tensor parallel
+
+    @property
+    def architecture(self) -> Architecture:
+        return self._architecture
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        return self._document
 
     @cached_property
     def params(self) -> Params:
@@ -110,7 +120,31 @@ class Figure(NamedTuple):
     kind: Kind
     value: Callable[[Facts], Any]
     meaning: str = ""  # where the title doesn't say it
+    of_run: bool = False  # whether it hangs on how the model is run
 
+
+OF_RUN: dict[str, Figure] = {
+    "context": Figure("context", "number", lambda f: f.kv.context, "tokens that the figures of the cache are for"),
+    "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes, "of the cache of --batch sequences at --context"),
+    "kv_bytes_per_token": Figure(
+        "cache per token", "bytes", lambda f: f.kv.bytes_per_token, "what a further token adds while no window is full"
+    ),
+    "kv_full_bytes": Figure(
+        "cache at full length", "bytes", lambda f: f.kv.full_bytes, "if every layer kept the whole length"
+    ),
+    "weights_bytes": Figure("weights", "bytes", lambda f: f.device.weights, "of the weights on one device"),
+    "needed_bytes": Figure("needed", "bytes", lambda f: f.device.total, "what a device must hold"),
+    "headroom_bytes": Figure("left", "bytes", lambda f: f.headroom, "what is left of the budget"),
+    "fits": Figure("fits", "text", lambda f: f.fits, "whether it fits the budget"),
+    "max_batch": Figure("largest batch", "number", lambda f: f.max_batch, "the most sequences of --context that fit"),
+    "max_context": Figure(
+        "longest context", "number", lambda f: f.max_context, "the longest --batch sequences that fit"
+    ),
+    "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total, "of a prompt of --context tokens"),
+    "decode_flops": Figure(
+        "decode step", "flops", lambda f: f.decode and f.decode.total, "of the last token of --context"
+    ),
+}
 
 FIGURES: dict[str, Figure] = {
     "model": Figure("model", "text", lambda f: f.architecture.name),
@@ -150,26 +184,7 @@ FIGURES: dict[str, Figure] = {
     "features": Figure(
         "features", "text", lambda f: " ".join(features.of(f.architecture)), "what is special, as --feature names it"
     ),
-    "context": Figure("context", "number", lambda f: f.kv.context, "tokens that the figures of the cache are for"),
-    "kv_bytes": Figure("cache", "bytes", lambda f: f.kv.bytes, "of the cache of --batch sequences at --context"),
-    "kv_bytes_per_token": Figure(
-        "cache per token", "bytes", lambda f: f.kv.bytes_per_token, "what a further token adds while no window is full"
-    ),
-    "kv_full_bytes": Figure(
-        "cache at full length", "bytes", lambda f: f.kv.full_bytes, "if every layer kept the whole length"
-    ),
-    "weights_bytes": Figure("weights", "bytes", lambda f: f.device.weights, "of the weights on one device"),
-    "needed_bytes": Figure("needed", "bytes", lambda f: f.device.total, "what a device must hold"),
-    "headroom_bytes": Figure("left", "bytes", lambda f: f.headroom, "what is left of the budget"),
-    "fits": Figure("fits", "text", lambda f: f.fits, "whether it fits the budget"),
-    "max_batch": Figure("largest batch", "number", lambda f: f.max_batch, "the most sequences of --context that fit"),
-    "max_context": Figure(
-        "longest context", "number", lambda f: f.max_context, "the longest --batch sequences that fit"
-    ),
-    "prefill_flops": Figure("prefill", "flops", lambda f: f.prefill.total, "of a prompt of --context tokens"),
-    "decode_flops": Figure(
-        "decode step", "flops", lambda f: f.decode and f.decode.total, "of the last token of --context"
-    ),
+    **{key: figure._replace(of_run=True) for key, figure in OF_RUN.items()},
 }
 
 
@@ -199,6 +214,8 @@ def row(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
 
 
 def _figure(facts: Facts, key: str) -> Any:
+    if key in facts.known:
+        return facts.known[key]
     try:
         return FIGURES[key].value(facts)
     except Impossible:

@@ -13,9 +13,8 @@ from msgspec import Struct
 from gptcalc import units
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, did_you_mean, printable
-from gptcalc.report import features
 from gptcalc.report.figures import FIGURES, Facts, ordered, row
-from gptcalc.sources import load
+from gptcalc.report.index import Index
 from gptcalc.sources.preset import names
 
 
@@ -37,22 +36,23 @@ class Selection(Struct, frozen=True):
         return found
 
     def fits(self, facts: Facts) -> bool:
-        if self.family is not None and self.family.lower() != str(facts.document.get("family", "")).lower():
+        if self.family is not None and self.family.lower() != _said(facts, "family").lower():
             return False
-        if self.year is not None and not _released(str(facts.document.get("released", "")), self.year):
+        if self.year is not None and not _released(_said(facts, "released"), self.year):
             return False
-        if self.feature and not set(self.feature) <= set(features.of(facts.architecture)):
+        if self.feature and not set(self.feature) <= set(_said(facts, "features").split()):
             return False
         if self.size is not None:
             low, high = units.span(self.size)
-            return low <= facts.params.total and (high is None or facts.params.total <= high)
+            total = row(facts, ["total"])["total"]
+            return low <= total and (high is None or total <= high)
         return True
 
     def refuse_unknown(self) -> None:
         """Nothing was found: perhaps because no preset at all has such a family or feature."""
         every = list(_named(None, CompareRun()))
-        families = {str(facts.document.get("family", "")).lower() for facts in every}
-        words = {word for facts in every for word in features.of(facts.architecture)}
+        families = {_said(facts, "family").lower() for facts in every}
+        words = {word for facts in every for word in _said(facts, "features").split()}
         for option, given, known in (
             ("--family", [self.family.lower()] if self.family is not None else [], families),
             ("--feature", self.feature, words),
@@ -66,10 +66,16 @@ class Selection(Struct, frozen=True):
 def _named(pattern: str | None, how: CompareRun, usable: Sequence[int] | None = None) -> Iterator[Facts]:
     wanted = (pattern or "").lower()
     glob = any(sign in wanted for sign in "*?[")
+    index = Index()
     for name in names():
         if fnmatchcase(name, wanted) if glob else wanted in name:
-            model = load(name)
-            yield Facts(model.architecture, model.written, how, *(usable or ()))
+            yield index.facts(name, how, *(usable or ()))
+
+
+def _said(facts: Facts, key: str) -> str:
+    """A word of a preset's, or none."""
+    value = row(facts, [key])[key]
+    return "" if value is None else str(value)
 
 
 def _released(when: str, year: str) -> bool:

@@ -39,18 +39,24 @@ def command(
     gptcalc compare --all --where 'total<4B' --sort kv_bytes_per_token --columns model,total,kv_bytes_per_token
     """
     from gptcalc.report import figures
+    from gptcalc.report.index import Index
     from gptcalc.report.selection import kept, rows
-    from gptcalc.sources import load_all
+    from gptcalc.sources import SWITCHES, load_all
     from gptcalc.sources.preset import names
 
     if not models and not every:
         raise InputError("compare: no MODEL", "name two or more, or --all", "usage")
     usable = room(budget, device, utilization, devices)
     keys = figures.chosen(columns, figures.DEFAULT if usable is None else FITTING)
-    found, warnings = [], []
-    for loaded in load_all([*models, *(names() if every else ())], settings):
+    found: list[figures.Facts] = []
+    warnings: list[str] = []
+    listed = every and not settings and how.context is None and not SWITCHES.get()
+    for loaded in load_all([*models, *(names() if every and not listed else ())], settings):
         warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
         found.append(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())))
+    if listed:
+        index = Index()
+        found += [index.facts(name, how, *(usable or ())) for name in names()]
     found = kept(found, where)
     shown = rows(found, keys, sort)
     if plot:
