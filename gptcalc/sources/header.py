@@ -30,6 +30,7 @@ BUFFERS = (
     "ngram_heads_offsets",
     "ngram_heads_vocab_sizes",
 )
+CONSTANTS = ("act_fn.beta", "act_fn.eps")  # of xIELU, which its class stores
 ROTARY = ("inv_freq", "cos_cached", "sin_cached")
 ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
 MASKS = ("attn.bias", "attention.bias")
@@ -70,7 +71,8 @@ class Header:
 
 def is_buffer(tensor: Tensor) -> bool:
     """Tables that are derived, not learned."""
-    return is_rotary(tensor) or is_mask(tensor) or tensor.name.rpartition(".")[2] in BUFFERS
+    constant = tensor.name.endswith(CONSTANTS)
+    return constant or is_rotary(tensor) or is_mask(tensor) or tensor.name.rpartition(".")[2] in BUFFERS
 
 
 def is_rotary(tensor: Tensor) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from gptcalc.sources.header import BUFFERS, Header, Tensor, is_mask, is_rotary, product
+from gptcalc.sources.header import BUFFERS, CONSTANTS, Header, Tensor, is_mask, is_rotary, product
 
 Role: TypeAlias = Literal[
     "scales", "zero_points", "absmax", "g_idx", "masks", "rotary_tables", "bookkeeping", "adapters"
@@ -106,7 +106,7 @@ class _Reading:
             return "masks"
         if last in COMPANIONS:
             return COMPANIONS[last]
-        if last.startswith(QUANT_STATE) or last in BUFFERS:
+        if last.startswith(QUANT_STATE) or last in BUFFERS or name.endswith(CONSTANTS):
             return "bookkeeping"
         if last in CACHE_SCALES and tensor.elements == 1:
             return "scales"

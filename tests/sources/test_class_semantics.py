@@ -474,3 +474,10 @@ def test_what_would_change_a_pass_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         read(config)
     assert caught.value.kind == "unsupported"
+
+
+def test_what_t5s_class_writes_of_its_activation_outweighs_the_word() -> None:
+    """T5ForConditionalGeneration of these sizes has 3,940,032 parameters, 2,891,456 without gates."""
+    config = {"model_type": "t5", "vocab_size": 97, "d_model": 64, "num_layers": 4, "num_heads": 4, "d_ff": 2048}
+    assert total(config) == 2_891_456
+    assert total({**config, "is_gated_act": True}) == 3_940_032

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from gptcalc.analysis.params import params
+from gptcalc.analysis.stored import by_name
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources.checkpoint import Checkpoint, header, tensors
-from gptcalc.sources.huggingface import tensor_names
+from gptcalc.sources.huggingface import read, tensor_names
+from gptcalc.sources.packed import contents
 from tests.conftest import Command
 from tests.golden_models import FOLDER, golden
 from tests.sources.checkpoints import sparse
@@ -341,3 +343,35 @@ def test_a_header_says_the_weights_type_where_the_config_does_not(
     found = gptcalc("memory", tmp_path, "--json")
     assert found.json["per_device"]["weights"] == total * {"fp32": 4, "fp16": 2, "bf16": 2}[form]
     assert (f"weights are {form}, as the checkpoint's header says" in found.err) == (not said)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key", "name"),
+    [
+        ("hy_v3", "layers.1.moe.router", "model.layers.1.mlp.router.gate.weight"),
+        ("hy_v3", "layers.1.moe.selection_bias", "model.layers.1.mlp.expert_bias"),
+        ("hy_v3", "layers.1.moe.shared.up", "model.layers.1.mlp.shared_mlp.up_proj.weight"),
+        ("exaone_moe", "layers.1.moe.selection_bias", "model.layers.1.mlp.e_score_correction_bias"),
+        ("laguna", "layers.1.moe.selection_bias", "model.layers.1.mlp.experts.e_score_correction_bias"),
+        ("laguna", "layers.1.moe.shared.gate", "model.layers.1.mlp.shared_expert.gate_proj.weight"),
+        ("kolibri1", "layers.0.attn.post_norm.weight", "model.layers.0.post_attn_norm.weight"),
+        ("kolibri1", "layers.0.moe.selection_bias", "model.layers.0.moe.router.expert_bias"),
+        ("sarvam_moe", "layers.1.attn.k", "model.layers.1.attention.query_key_value.weight"),
+        ("sarvam_moe", "layers.1.attn.out", "model.layers.1.attention.dense.weight"),
+        ("sarvam_moe", "embedding.token", "model.word_embeddings.weight"),
+    ],
+)
+def test_names_that_transformers_saves_under(model_type: str, key: str, name: str) -> None:
+    """save_pretrained of small models of 5.24's classes, which then have the publishers' names."""
+    names = tensor_names(model_type, read({"model_type": model_type}).architecture)
+    assert name in {place.name for place in names.places(key)}
+
+
+def test_constants_of_xielu_are_no_weights(tmp_path: Path) -> None:
+    """ApertusForCausalLM stores β and ε of its activation beside the two α that are learned."""
+    stem = "model.layers.0.mlp.act_fn"
+    arrays = {f"{stem}.{name}": np.ones(1, np.float32) for name in ("alpha_p", "alpha_n", "beta", "eps")}
+    save_file(arrays, tmp_path / "model.safetensors")
+    found = header(tmp_path / "model.safetensors")
+    assert found.total == 2
+    assert by_name(contents(found)).main == 2

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gptcalc.sources.huggingface.deepseek import ROUTED
 from gptcalc.sources.huggingface.experts import SIGMOID, SPARSE
 from gptcalc.sources.huggingface.fields import Fields
-from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA
+from gptcalc.sources.huggingface.llama import BEHIND_NAMES, LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, number, optional, size
-from gptcalc.sources.huggingface.tensors import in_layers
+from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, windows
 
 EXAONE = LLAMA.but(
@@ -72,6 +72,10 @@ EXAONE_MOE = ROUTED.but(
     },
     defaults={"first_k_dense_replace": 1},
     irrelevant=("sliding_window_pattern",),
+    names=in_layers(
+        PREFIX,
+        {"moe.selection_bias": (bare("mlp.e_score_correction_bias"), bare("mlp.gate.e_score_correction_bias"))},
+    ),
 )
 
 READERS: dict[str, Reader] = {

@@ -113,7 +113,16 @@ HY_V3 = ROUTED.but(
     defaults={"first_k_dense_replace": 1},
     only={"qk_norm": True, "route_norm": True, "moe_router_use_sigmoid": True, "moe_router_enable_expert_bias": True},
     irrelevant=("enable_moe_fp32_combine", "enable_attention_fp32_softmax", "enable_lm_head_fp32"),
-    names=in_layers(PREFIX, {"moe.selection_bias": (bare("mlp.e_score_correction_bias"), bare("mlp.expert_bias"))}),
+    names=in_layers(
+        PREFIX,
+        {
+            "moe.selection_bias": (bare("mlp.e_score_correction_bias"), bare("mlp.expert_bias")),
+            "moe.router": ("mlp.gate", "mlp.router.gate"),
+            "moe.shared.gate": ("mlp.shared_experts.gate_proj", "mlp.shared_mlp.gate_proj"),
+            "moe.shared.up": ("mlp.shared_experts.up_proj", "mlp.shared_mlp.up_proj"),
+            "moe.shared.down": ("mlp.shared_experts.down_proj", "mlp.shared_mlp.down_proj"),
+        },
+    ),
 )
 
 READERS: dict[str, Reader] = {

@@ -6,7 +6,7 @@ from gptcalc.sources.huggingface.experts import NAMES
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import every, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, flag, size
-from gptcalc.sources.huggingface.tensors import in_layers
+from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, windows
 
 KOLIBRI = LLAMA.but(
@@ -32,9 +32,10 @@ KOLIBRI = LLAMA.but(
         **in_layers(
             PREFIX,
             {
-                "attn.post_norm": "post_self_attn_layernorm",
+                "attn.post_norm": ("post_self_attn_layernorm", "post_attn_norm"),
                 "moe.norm": "post_attention_layernorm",
-                "moe.post_norm": "post_mlp_layernorm",
+                "moe.post_norm": ("post_mlp_layernorm", "post_ffn_norm"),
+                "moe.selection_bias": (bare("mlp.gate.e_score_correction_bias"), bare("moe.router.expert_bias")),
             },
         ),
     },

@@ -10,7 +10,7 @@ from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, first, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, sites, size
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import in_layers
+from gptcalc.sources.huggingface.tensors import bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES, of_kind
 
 
@@ -57,7 +57,22 @@ LAGUNA = LLAMA.but(
         },
     },
     only={"moe_apply_router_weight_on_input": False},
-    names={**NAMES, **in_layers(PREFIX, {"attn.gate": "self_attn.g_proj"})},
+    names={
+        **NAMES,
+        **in_layers(
+            PREFIX,
+            {
+                "attn.gate": "self_attn.g_proj",
+                "moe.selection_bias": tuple(
+                    bare(f"mlp.{where}.e_score_correction_bias") for where in ("experts", "gate")
+                ),
+                **{
+                    f"moe.shared.{part}": (f"mlp.shared_expert.{part}_proj", f"mlp.shared_experts.{part}_proj")
+                    for part in ("gate", "up", "down")
+                },
+            },
+        ),
+    },
 )
 
 READERS: dict[str, Reader] = {

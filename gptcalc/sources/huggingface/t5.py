@@ -15,13 +15,17 @@ TRAINED = 512
 
 
 def feed_forward(fields: Fields) -> str:
-    """`relu`, or `gated-gelu`, whose gelu is the one with a tanh."""
+    """`relu`, or `gated-gelu`, whose gelu is the one with a tanh. What the class makes of the word it writes, too,
+    and that outweighs the word where a file has it."""
     word = fields.word("feed_forward_proj") or "relu"
-    gate, _, name = word.rpartition("-")
-    function = "gelu_tanh" if word == "gated-gelu" else FUNCTIONS.get(name)
-    if function is None or gate not in ("", "gated") or (gate and function not in GATED):
+    first, _, last = word.rpartition("-")
+    name = fields.word("dense_act_fn") or ("gelu_new" if word == "gated-gelu" else last)
+    said = fields.flag("is_gated_act")
+    gated = first == "gated" if said is None else said
+    function = FUNCTIONS.get(name)
+    if function is None or first not in ("", "gated") or (gated and function not in GATED):
         raise fields.unsupported("feed_forward_proj", f"activation {shown(word)} is not understood")
-    return GATED[function] if gate else function
+    return GATED[function] if gated else function
 
 
 def scaled_if_tied(fields: Fields) -> float | None:
@@ -88,7 +92,7 @@ T5 = Reader(
     },
     defaults={"n_positions": TRAINED, "tie_word_embeddings": True, "relative_attention_max_distance": 128},
     only={"is_encoder_decoder": True},
-    irrelevant=frozenset({"dense_act_fn", "is_gated_act", "dropout_rate", "scale_decoder_outputs", "output_past",
+    irrelevant=frozenset({"dropout_rate", "scale_decoder_outputs", "output_past",
                           "decoder_start_token_id"}),
     classes={
         "": {},
