@@ -210,6 +210,7 @@ def _check(a: Architecture) -> None:
     _check_streams(a)
     _check_target(a)
     _check_source(a)
+    _check_head(a)
     _check_mixing(a)
     _check_loops(a)
 
@@ -300,6 +301,15 @@ def _check_source(a: Architecture) -> None:
         raise InputError("encoded: no layer attends to it (cross)")
     if crossed and a.d_source is None:
         raise InputError("layers: cross attends to another sequence", "say encoder, or encoded: {d: …, c: …}")
+
+
+def _check_head(a: Architecture) -> None:
+    """A table of others is as wide as theirs is."""
+    own = a.head.dense
+    if own is not None and own.d != a.embedding.width and (a.head.tying or a.head.borrowed):
+        raise InputError(
+            f"head.dense.d: the table that is the output matrix has {a.embedding.width} channels, not {own.d}"
+        )
 
 
 def _check_mixing(a: Architecture) -> None:

@@ -174,8 +174,6 @@ class Builder:
             for key, given in unread.items():
                 if given:
                     raise InputError(f"{key}: there are no logits over the vocabulary (head.vocabulary)")
-        if keys.dense is not None and keys.dense.d not in (None, width):
-            raise InputError(f"head.dense.d: the output matrix reads {width} channels, not {keys.dense.d}")
         return Head(
             tying=doc.tying,
             norm=self.chosen_norm(doc.final_norm),

@@ -15,6 +15,8 @@ def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Ind
     """ϱ: what the output matrix reads, where that isn't the stream itself; u: its own rows; ψ: the pooler's channels;
     ℓ: its labels; ṛ: columns of a table of the tokens in front; ẑ: what a confidence is made of."""
     letters = {"ϱ": width}
+    if head.dense is not None and head.dense.d != width.size:
+        letters["ϱ"] = d if head.dense.d == d.size else symbols.index("d_out", head.dense.d, "channels")
     if head.rows is not None:
         letters["u"] = symbols.index("v_out", head.rows, "vocabulary", shard="vocab")
     if head.markov is not None:

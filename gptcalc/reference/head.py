@@ -18,10 +18,11 @@ from gptcalc.reference.tally import Array
 def logits(head: Head, x: Array, v: int, width: int, table: Weights, w: Weights, step: Step) -> Array:
     """Logits (B, T, v or the head's rows) of the normed stream x (B, T, d).
 
-    width: the embedding's, which the output matrix reads; table: the token table, where it is the output matrix.
+    width: the embedding's, which the output matrix reads where no dense layer in front has another; table: the token
+    table, where it is the output matrix.
     """
     if head.dense is not None:
-        x = dense(head.dense, x, w, step)
+        x, width = dense(head.dense, x, w, step), head.dense.d
     elif width != x.shape[-1]:
         x = step.linear(x, w, "projection", width)
     rows = head.rows or v

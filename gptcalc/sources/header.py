@@ -32,7 +32,9 @@ BUFFERS = (
 )
 CONSTANTS = ("act_fn.beta", "act_fn.eps")  # of xIELU, which its class stores
 ROTARY = ("inv_freq", "cos_cached", "sin_cached")
-ROTARY_TABLES = ("rope_freqs.", "rope_factors_")  # first words, in GGUF files
+ROTARY_TABLES = ("rope_freqs.", "rope_factors_", "roformer.encoder.embed_positions.")  # first words
+#: last words of what I-BERT measures in order to compute in integers
+MEASURED = ("_integer", "_scaling_factor", ".x_min", ".x_max", ".LayerNorm.shift")
 MASKS = ("attn.bias", "attention.bias")
 
 
@@ -71,8 +73,8 @@ class Header:
 
 def is_buffer(tensor: Tensor) -> bool:
     """Tables that are derived, not learned."""
-    constant = tensor.name.endswith(CONSTANTS)
-    return constant or is_rotary(tensor) or is_mask(tensor) or tensor.name.rpartition(".")[2] in BUFFERS
+    derived = tensor.name.rpartition(".")[2] in BUFFERS or tensor.name.endswith((*MEASURED, *CONSTANTS))
+    return derived or is_rotary(tensor) or is_mask(tensor)
 
 
 def is_rotary(tensor: Tensor) -> bool:

@@ -32,6 +32,7 @@ APART = {
     "marian": "the class is the decoder alone",
     "mbart": "the class is the decoder alone",
     "pegasus": "the class is the decoder alone",
+    "roformer": "the class holds a table of fixed sines as a parameter",
     "whisper": "the class is the decoder alone",
 }
 
@@ -86,10 +87,13 @@ WITHOUT_PRESETS = (
     "dory",
     "dory_last_loop",
     "dots3_note",
+    "esmc",
     "flint",
     "hrm_text",
     "hy_v4",
     "qwen4_exp",
+    "rembert",
+    "roformer",
     "zaya_sliding",
 )
 

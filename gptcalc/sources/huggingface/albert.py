@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.errors import InputError
-from gptcalc.sources.huggingface.bert import BERT, MASKED, names
+from gptcalc.sources.huggingface.bert import BERT, MASKED, names, width
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import encoders, function, labels
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
@@ -42,7 +42,7 @@ ALBERT = BERT.but(
         "attn": {"tied": True},
         "mlp": {"tied": True, "activation": BERT.document["mlp"]},
         "embedding": {
-            "width": size("embedding_size"),
+            "width": width("embedding_size"),
             "types": size("type_vocab_size", least=0),
             "norm": True,
             "projected": "normed",

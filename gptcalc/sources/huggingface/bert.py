@@ -110,6 +110,19 @@ ROBERTA = BERT.but(
     },
 )
 
+
+def width(name: str) -> Hole:
+    """Channels of tables that the class projects to the model's, even where both have as many."""
+
+    def read(fields: Fields) -> int:
+        found = fields.needed(name)
+        if found == fields.size("hidden_size"):
+            raise fields.unsupported(name, "a projection between equal widths is not supported yet")
+        return found
+
+    return Hole(read)
+
+
 # --- MPNet ------------------------------------------------------------------------------------------------------------
 
 MPNET = BERT.but(

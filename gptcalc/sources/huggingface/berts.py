@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gptcalc.sources.huggingface.bert import BERT, MASKED, ROBERTA, names
-from gptcalc.sources.huggingface.heads import BARE
-from gptcalc.sources.huggingface.reader import Reader
-from gptcalc.sources.huggingface.tensors import Held, in_layers
+from gptcalc.sources.huggingface.bert import BERT, MASKED, ROBERTA, names, width
+from gptcalc.sources.huggingface.heads import BARE, TANH, encoders, function, labels, scores
+from gptcalc.sources.huggingface.reader import Reader, optional, size
+from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.tensors import QKV, Held, fused, in_layers
 
 BERT_CLASSES = BERT.classes or {}
 
@@ -66,6 +67,85 @@ XL = ROBERTA.but(
     },
 )
 
+#: integers everywhere where `quant_mode` says so; else RoBERTa
+IBERT = ROBERTA.but(
+    only={"quant_mode": False},
+    irrelevant=("force_dequant",),
+    names={**names("ibert."), "pooler.dense": ("ibert.pooler.dense", "classifier.dense")},
+)
+
+#: XLM-R whose positions turn queries and keys
+JINA = ROBERTA.but(
+    document={
+        "c": size("max_position_embeddings"),
+        "position": None,
+        "rope": rope(),
+        "embedding": {"types": size("type_vocab_size", least=0), "norm": True},
+    },
+    names={
+        "embedding.norm": "roberta.emb_ln",
+        **in_layers(
+            "roberta.encoder.layers.{l}.",
+            {
+                **fused("mixer.Wqkv", QKV),
+                "attn.out": "mixer.out_proj",
+                "attn.post_norm": "norm1",
+                "mlp.up": "mlp.fc1",
+                "mlp.down": "mlp.fc2",
+                "mlp.post_norm": "norm2",
+            },
+        ),
+    },
+)
+
+_narrow = {"norm": True, "projected": "normed", "projection_bias": True}
+_rotated_dense = {"function": function("hidden_act"), "norm": False}
+
+#: positions turn queries and keys by sines that its class holds as a table, which is not trained and not counted
+ROFORMER = BERT.but(
+    document={
+        "position": None,
+        "rope": {"pairing": "adjacent"},
+        "embedding": {"width": optional("embedding_size"), "types": size("type_vocab_size", least=0), **_narrow},
+    },
+    only={"rotary_value": False},
+    classes={
+        **encoders(None, MASKED, _rotated_dense, _rotated_dense),
+        "ForMultipleChoice": scores("last", 1),
+        "ForCausalLM": MASKED,
+    },
+    names={
+        **names("roformer."),
+        "embedding.projection": "roformer.embeddings_project",
+        "pooler.dense": "classifier.dense",
+        "pooler.labels": ("classifier.out_proj", "classifier", "qa_outputs"),
+    },
+)
+
+_decoupled = {**MASKED, "head": {"dense": {"function": function("hidden_act"), "d": size("output_embedding_size")}}}
+
+#: tables of other widths at both ends (arXiv:2010.12821)
+REMBERT = BERT.but(
+    document={
+        "tying": None,
+        "embedding": {"width": width("input_embedding_size"), "types": size("type_vocab_size", least=0), **_narrow},
+    },
+    irrelevant=("tie_word_embeddings", "classifier_dropout_prob", "output_embedding_size"),
+    classes={
+        **encoders(TANH, _decoupled, TANH, TANH),
+        "ForCausalLM": _decoupled,
+        "ForQuestionAnswering": scores("each", labels()),
+    },
+    names={
+        **names("rembert."),
+        "embedding.projection": "rembert.encoder.embedding_hidden_mapping_in",
+        "head.dense": "cls.predictions.dense",
+        "head.dense.norm": "cls.predictions.LayerNorm",
+        "head": "cls.predictions.decoder",
+        "pooler.dense": "rembert.pooler.dense",
+    },
+)
+
 READERS: dict[str, Reader] = {
     "ernie": ERNIE,
     "megatron-bert": MEGATRON,
@@ -73,4 +153,8 @@ READERS: dict[str, Reader] = {
     "data2vec-text": DATA2VEC,
     "roberta-prelayernorm": PRELAYERNORM,
     "xlm-roberta-xl": XL,
+    "ibert": IBERT,
+    "jina_embeddings_v3": JINA,
+    "roformer": ROFORMER,
+    "rembert": REMBERT,
 }

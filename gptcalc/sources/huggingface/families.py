@@ -21,7 +21,8 @@ FAMILIES = {
     "bart": "bart mbart pegasus marian m2m_100 whisper plbart mvp blenderbot",
     "bert": "bert roberta xlm-roberta camembert mpnet electra",
     "biogpt": "biogpt",
-    "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl",
+    "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl ibert"
+    " jina_embeddings_v3 roformer rembert",
     "bitnet": "bitnet",
     "bloom": "bloom",
     "cohere": "cohere cohere2 cohere2_moe cohere_compass_text",
@@ -37,6 +38,7 @@ FAMILIES = {
     "dory": "dory",
     "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe paddleocr_vl_text",
+    "esm": "esmc",
     "eurobert": "eurobert",
     "exaone": "exaone exaone4 exaone_moe",
     "falcon": "falcon RefinedWebModel RefinedWeb",
