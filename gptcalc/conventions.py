@@ -30,7 +30,7 @@ Logits = Literal["all", "last"]
 #: what latent attention multiplies with: latents, or the keys and values made of them
 Form = Literal["absorbed", "expanded"]
 CacheForm = Literal["latent", "expanded"]
-Engine = Literal["ideal", "vllm", "llama.cpp", "transformers"]
+Engine = Literal["ideal", "vllm", "sglang", "llama.cpp", "transformers"]
 ZeroStage = Literal[0, 1, 2, 3]
 Offload = Literal["none", "optimizer", "parameters"]
 Recompute = Literal["none", "selective", "operators", "full"]

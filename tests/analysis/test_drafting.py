@@ -38,7 +38,7 @@ def test_what_fits_is_what_the_sum_leaves() -> None:
     assert found.max_context == left // (131_072 + TOKEN)
 
 
-@pytest.mark.parametrize("engine", ["ideal", "vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize("engine", ["ideal", "vllm", "sglang", "llama.cpp", "transformers"])
 def test_serve_and_fit_agree(engine: Engine) -> None:
     how = FitRun(context=8192, engine=engine, advice=False)
     for size in (18, 20, 24, 40):

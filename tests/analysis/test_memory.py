@@ -242,7 +242,7 @@ LAYOUTS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dp=st.sampled_from([None, 1, 2, 3]),
 )  # fmt: skip
 WAYS: st.SearchStrategy[dict[str, Any]] = st.builds(
-    dict, phase=st.sampled_from(["prefill", "decode"]), engine=st.sampled_from(["ideal", "vllm", "llama.cpp",
+    dict, phase=st.sampled_from(["prefill", "decode"]), engine=st.sampled_from(["ideal", "vllm", "sglang", "llama.cpp",
     "transformers"]), kv_dtype=st.sampled_from(["bf16", "q8_0", "fp8:q4_0"]), prefill_chunk=st.sampled_from([None, 3]),
     mla_cache=st.sampled_from(["latent", "expanded"]), overhead=st.sampled_from([0, 1000]),
 )  # fmt: skip

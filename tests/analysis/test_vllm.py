@@ -192,6 +192,14 @@ def test_never_more_than_was_measured_and_within_15_percent_below(
     assert int(0.85 * measured) <= batch <= measured
 
 
+@pytest.mark.parametrize(("model", "share", "left"), [("gpt-oss-20b", "0.9", 50.28), ("gpt-oss-120b", "0.95", 3.33)])
+def test_what_padded_experts_leave(model: str, share: str, left: float, gptcalc: Command) -> None:
+    """Of the same profile: 13.47 and 64.38 GiB of weights, 7.38 GiB at the peak, 0.13 outside; the larger at 95 %."""
+    asked = ("serve", model, "--device", "h100-sxm", "--engine", "vllm", "--engine-version", "0.11")
+    found = int(gptcalc(*asked, "--utilization", share, "--context", "16000", "--get", "available")[1]) / GIB
+    assert 0.85 * left <= found <= left
+
+
 def test_padded_weights_are_no_exact_count(gptcalc: Command) -> None:
     asked = ("memory", "gpt-oss-20b", "--context", "1024", "--json")
     for engine, exact in (("ideal", True), ("vllm", False)):

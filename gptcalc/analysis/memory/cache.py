@@ -111,8 +111,9 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
     """The types that one word (q8_0) or two (q8_0:q4_0, keys first) name, as an engine keeps them."""
     k, _, v = kv_dtype.partition(":")
     keys = dtype(k)
-    indexer = FP8_SCALED if engine == "vllm" or keys in (FP8, FP8_DS_MLA) else keys
-    return Types(keys, dtype(v or k), dtype(state_dtype), indexer, scales=engine == "vllm")
+    scales = engine in ("vllm", "sglang")
+    indexer = FP8_SCALED if scales or keys in (FP8, FP8_DS_MLA) else keys
+    return Types(keys, dtype(v or k), dtype(state_dtype), indexer, scales)
 
 
 #: the kind of cache by what is stored, where nothing limits it

@@ -25,6 +25,8 @@ llama.cpp
     (src/llama-model.cpp, create_memory: recurrent_type_r, recurrent_type_s); RWKV's mixers what they read last, too
     (src/llama-hparams.cpp, n_embd_r, n_embd_s). Of compressed entries every sequence has cells of its own, and their
     compressors' states are fp32 (src/llama-kv-cache-dsv4.cpp).
+sglang
+    One pool of tokens for all requests, another for windows beside others: sglang.py.
 transformers
     Exact lengths; of a window the last W − 1 tokens, as the newest is in flight, and of a chunk likewise
     (cache_utils.py of 5.24, DynamicSlidingWindowLayer). Since version 5 latent attention keeps the latent; before, the
@@ -39,6 +41,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
+from gptcalc.analysis.memory.sglang import Pools
 from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.errors import InputError
@@ -51,9 +54,11 @@ CELLS = 256
 #: llama.cpp's architectures with latents that it keeps as keys and values
 EXPANDED: frozenset[Ggml] = frozenset({"minicpm3"})
 #: tokens of one pass where neither --prefill-chunk nor a device says otherwise: vLLM's max_num_batched_tokens
-#: (vllm/engine/arg_utils.py, get_batch_defaults, on a large card), llama.cpp's n_ubatch (common/common.h); transformers
-#: runs a prompt in one pass
-CHUNKS: dict[Engine, int] = {"ideal": 8192, "vllm": 8192, "llama.cpp": 512, "transformers": ALL}
+#: (vllm/engine/arg_utils.py, get_batch_defaults, on a large card), llama.cpp's n_ubatch (common/common.h), SGLang's
+#: chunked_prefill_size on one of 60 GB and more; transformers runs a prompt in one pass
+CHUNKS: dict[Engine, int] = {"ideal": 8192, "vllm": 8192, "sglang": 8192, "llama.cpp": 512, "transformers": ALL}
+#: engines with models of their own, which are not all that there are
+SERVERS: frozenset[Engine] = frozenset({"vllm", "sglang", "llama.cpp"})
 #: tokens in flight where no piece is given: what published logs show (Gemma 4 on cards of several sizes)
 IN_FLIGHT = 8192
 #: bytes of a number in llama.cpp's recurrent states
@@ -126,7 +131,7 @@ def in_flight(engine: Engine, chunk: int | None, passes: int = 2) -> int:
 def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> CacheForm:
     """What an engine keeps of latents. InputError where it runs no such model: llama.cpp never ran decoders that attend
     to an image's states, vLLM no longer since 0.11 (vllm/model_executor/models/registry.py)."""
-    if engine in ("vllm", "llama.cpp") and architecture.encoded is not None:
+    if engine in SERVERS and architecture.encoded is not None:
         raise InputError(
             f"--engine {engine}: it runs no decoder that attends to another encoder's states",
             "ideal and transformers do",
@@ -136,24 +141,24 @@ def form_of(engine: Engine, architecture: Architecture, asked: CacheForm) -> Cac
 
 
 def check_runs(engine: Engine, architecture: Architecture) -> None:
-    """InputError where an engine has no model of this kind: of RWKV vLLM none, llama.cpp 6 and 7 (LLM_ARCH_RWKV6,
-    LLM_ARCH_RWKV7), whose past is a matrix for each head."""
-    if engine in ("vllm", "llama.cpp") and is_looped(architecture):
+    """InputError where an engine has no model of this kind: of RWKV vLLM and SGLang none, llama.cpp 6 and 7
+    (LLM_ARCH_RWKV6, LLM_ARCH_RWKV7), whose past is a matrix for each head."""
+    if engine in SERVERS and is_looped(architecture):
         raise InputError(
             f"--engine {engine}: what it sets aside for layers that run several times is not known here",
             "ideal and transformers are",
             "unsupported",
         )
     mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
-    if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, Engram) for mixer in mixers):
+    if engine in SERVERS and any(isinstance(mixer, Engram) for mixer in mixers):
         raise InputError(
             f"--engine {engine}: what it sets aside for n-grams that are looked up is not known here",
             "ideal and transformers are",
             "unsupported",
         )
-    refused = (TimeMixing, MatrixMixing, DeltaMixing) if engine == "vllm" else (TimeMixing,)
-    if engine in ("vllm", "llama.cpp") and any(isinstance(mixer, refused) for mixer in mixers):
-        which = "RWKV" if engine == "vllm" else "RWKV-4"
+    refused = (TimeMixing,) if engine == "llama.cpp" else (TimeMixing, MatrixMixing, DeltaMixing)
+    if engine in SERVERS and any(isinstance(mixer, refused) for mixer in mixers):
+        which = "RWKV-4" if engine == "llama.cpp" else "RWKV"
         raise InputError(
             f"--engine {engine}: it runs no model whose mixers read the last token's input ({which})",
             "ideal and transformers do",
@@ -178,7 +183,7 @@ def held(
     if _is_compressed(pools) and engine == "transformers":
         raise InputError(
             f"--engine {engine}: what it sets aside for compressed entries is not known here",
-            "ideal, vllm and llama.cpp are",
+            "ideal, vllm, sglang and llama.cpp are",
             "unsupported",
         )
     if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
@@ -192,6 +197,8 @@ def held(
         return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, slots)]
     if engine == "llama.cpp" and _is_compressed(pools):
         return [part._replace(times=sequences) for part in _streams(pools, context, flying)]
+    if engine == "sglang":
+        return _shared(pools, context, sequences)
     growing = [pool for pool in pools if pool.grows]
     recurrent = _recurrent(pools)
     constant = [pool for pool in pools if not pool.grows]
@@ -205,6 +212,20 @@ def held(
     else:
         found = [_plain(engine, pool, context, flying)._replace(times=sequences) for pool in growing]
     return found + [_constant(engine, pool)._replace(times=sequences) for pool in constant]
+
+
+def _shared(pools: list[Pool], context: int, sequences: int) -> list[Held]:
+    """SGLang's tokens, which all requests share; states for each."""
+    tokens = Pools(pools, context, sequences)
+    found = []
+    for pool in pools:
+        if pool.grows:
+            found.append(Held(pool, *tokens.grown(pool)))
+        elif pool.kind == "open":
+            found.append(Held(pool, 0, tokens.states(pool)))
+        else:
+            found.append(_constant("sglang", pool)._replace(times=sequences))
+    return found
 
 
 def _is_compressed(pools: list[Pool]) -> bool:

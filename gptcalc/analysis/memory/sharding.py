@@ -23,8 +23,8 @@ from gptcalc.equations.roles import LOOKED_BACK
 from gptcalc.errors import InputError
 
 #: engines pad the vocabulary to a multiple of this (vLLM: vllm/model_executor/layers/vocab_parallel_embedding.py,
-#: DEFAULT_VOCAB_PADDING_SIZE; Megatron-LM: --make-vocab-size-divisible-by is 128)
-VOCABULARY_MULTIPLE = {"vllm": 64}
+#: DEFAULT_VOCAB_PADDING_SIZE, and SGLang alike; Megatron-LM: --make-vocab-size-divisible-by is 128)
+VOCABULARY_MULTIPLE = {"vllm": 64, "sglang": 64}
 
 
 MAX_STAGES = 1024
