@@ -481,3 +481,5 @@ def test_what_t5s_class_writes_of_its_activation_outweighs_the_word() -> None:
     config = {"model_type": "t5", "vocab_size": 97, "d_model": 64, "num_layers": 4, "num_heads": 4, "d_ff": 2048}
     assert total(config) == 2_891_456
     assert total({**config, "is_gated_act": True}) == 3_940_032
+    umt5 = {"model_type": "umt5", "vocab_size": 97, "d_model": 64, "num_heads": 4}
+    assert total(umt5) == 4_729_536  # gated by default

@@ -20,8 +20,7 @@ def feed_forward(fields: Fields) -> str:
     word = fields.word("feed_forward_proj") or "relu"
     first, _, last = word.rpartition("-")
     name = fields.word("dense_act_fn") or ("gelu_new" if word == "gated-gelu" else last)
-    said = fields.flag("is_gated_act")
-    gated = first == "gated" if said is None else said
+    gated = first == "gated" if fields.get("is_gated_act") is None else fields.flag("is_gated_act")
     function = FUNCTIONS.get(name)
     if function is None or first not in ("", "gated") or (gated and function not in GATED):
         raise fields.unsupported("feed_forward_proj", f"activation {shown(word)} is not understood")
