@@ -207,7 +207,7 @@ def real_run(small: Architecture, noisy: int | None = None) -> Iterator[Check]:
     changed[-1] = (changed[-1] + 1) % small.v
     other = Model(small, MappingStore(whole.weights.arrays), dtype=np.float64)
     earlier = other.prefill(changed, source=source).logits[0, :-1]
-    if not small.sees_all and small.block is None and not _length_dependent(small):
+    if not (small.sees_all or small.whole_prompt or small.block is not None or _length_dependent(small)):
         yield _close("a later token changes no earlier logit", logits[:-1], earlier[: len(logits) - 1])
     if small.sees_all:
         moved = bool(np.abs(result.hidden[-1][0, :-1] - other.prefill(changed).hidden[-1][0, :-1]).max() > 0)
@@ -236,10 +236,10 @@ def _length_dependent(small: Architecture) -> bool:
 
 
 def _decodes_otherwise(small: Architecture) -> bool:
-    """Passes of a loop that look back on the past of the last one, which a prompt at once has not: decode differs from
-    prefill on purpose, as it does with angles that change with the length."""
+    """Passes of a loop that look back on the past of the last one, which a prompt at once has not, and prompts that
+    see themselves whole: decode differs from prefill on purpose, as it does with angles that change with the length."""
     loops = [block.looped for block, _ in small.groups() if block.looped is not None]
-    return _length_dependent(small) or any(loop.caches == "last" for loop in loops)
+    return _length_dependent(small) or small.whole_prompt or any(loop.caches == "last" for loop in loops)
 
 
 def _close(name: str, expected: Array, found: Array) -> Check:

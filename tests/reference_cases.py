@@ -230,6 +230,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                    "kernel": 3},
         "other": {"like": "engram", "hashing": {"rows": [11, 7], "multipliers": [31, 99]}, "table": 18},
     },
+    "a prompt seen whole": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "position": "none", "mlp": "geglu", "d_ff": 31,
+        "whole_prompt": True, "embedding": {"types": 3, "type_of": {"special": 40, "other": 2}}, "head": {"rows": 40},
+        "attn": {"buckets": {"n": 8, "max_distance": 9, "segments": 3}},
+    },
     "n-grams": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "d_ff": 17, "n_layers": 2, "layers": "engram+attn+mlp attn+mlp",
         "norm": "layernorm", "attn": {"position": "none", "d_head": 8,

@@ -91,6 +91,7 @@ from gptcalc.architecture.model import (
     Encoder,
     PerLayerEmbedding,
     Sinusoids,
+    TypeOf,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.places import apart, is_looped, looped, of_speeds, placed, visits
@@ -275,6 +276,7 @@ __all__ = [
     "TimeMixing",
     "TopkSigmoid",
     "TopkSoftmax",
+    "TypeOf",
     "Yarn",
     "apart",
     "by_prefix",

@@ -165,6 +165,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     d_v: Inherited[Narrow]  # channels of a head's values
     bias: tuple[AttentionSite, ...] = ()  # which projections have a bias
     causal: Inherited[bool] = True  # a token sees none behind it
+    whole_prompt: Inherited[bool] = False  # a prompt's tokens see all of it; what comes later sees all before it
     source: bool = False  # keys and values are those of an encoder's output
     position: Literal["rope", "alibi", "none"] = "rope"  # how scores depend on the distance
     rope: Rope | None = None
@@ -195,6 +196,11 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     with_embedding: bool | Literal["apart"] = False
     with_target: bool = False  # keys and values of a target's states, too, made once of each token (DFlash)
     adapter: Flat[Adapted | None] = None
+
+    @property
+    def sees_ahead(self) -> bool:
+        """Whether tokens of one pass see those behind them."""
+        return not self.causal or self.whole_prompt
 
     @property
     def inputs(self) -> int:
@@ -256,6 +262,9 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._refuse("adapter_rank", self._of_the_input())
         if self.with_target:
             self._check_target()
+        if self.whole_prompt and self.causal:
+            others = {"window": self.window is not None, "disentangled": self.scores.disentangled is not None}
+            self._refuse("whole_prompt", self._of_the_past() | others)
         if not self.causal:
             self._refuse("source" if self.source else "causal", self._of_the_past())
         elif self.source:

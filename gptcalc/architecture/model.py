@@ -40,6 +40,14 @@ from gptcalc.errors import InputError
 Sinusoids: TypeAlias = Literal["interleaved", "halves", "tensor2tensor"]
 
 
+class TypeOf(Strict, frozen=True, kw_only=True):
+    """Which type (segment) a token has: those from a row of the token table on type 0, all others another (CPM-Ant, of
+    whose prompts each token is a row behind the vocabulary)."""
+
+    special: Annotated[Count, AtMost(40)]  # the first row of tokens of type 0
+    other: Annotated[Count, AtMost(1)]  # the type of all before it
+
+
 class Embedding(Strict, frozen=True, kw_only=True):
     """How a token enters: its row, scaled, plus rows of its position and its type, normed. Where rows are narrower than
     the model (factorised), a projection widens the token's row, the sum, or the normed sum."""
@@ -51,7 +59,8 @@ class Embedding(Strict, frozen=True, kw_only=True):
     rows: Annotated[Count, AtMost(50)] = 0  # rows of the position table
     offset: Annotated[Count, AtMost(2)] = 0  # the row of position 0
     sinusoids: Sinusoids = "interleaved"
-    types: Annotated[Count, Small(2)] = 0  # rows of the table of token types (segments)
+    types: Annotated[Count, Small(2, word="types")] = 0  # rows of the table of token types (segments)
+    type_of: TypeOf | None = None  # which of them a token has; default the first
     affine: bool = False  # rows are moved and multiplied, channel by channel: f·(x + b)
     norm: Norm | None = None
     projected: Literal["token", "sum", "normed"] = "token"
@@ -195,6 +204,11 @@ class Architecture(Strict, frozen=True, kw_only=True):
         )
 
     @property
+    def whole_prompt(self) -> bool:
+        """Whether a prompt's tokens see all of it, so that a pass over all tokens differs from one by one."""
+        return any(isinstance(mixer, Attention) and mixer.whole_prompt and mixer.causal for mixer in _mixers(self))
+
+    @property
     def block(self) -> int | None:
         """How many tokens are drafted at once, where it is more than one."""
         return None if self.target is None else self.target.block
@@ -213,6 +227,18 @@ def _check(a: Architecture) -> None:
     _check_head(a)
     _check_mixing(a)
     _check_loops(a)
+    _check_types(a)
+
+
+def _check_types(a: Architecture) -> None:
+    """Types of tokens are there where something asks for them."""
+    e = a.embedding
+    if e.type_of is not None and e.type_of.other >= e.types:
+        raise InputError(f"embedding.type_of.other: type {e.type_of.other}, of {e.types} (embedding.types)")
+    buckets = [m.scores.buckets for m in _mixers(a) if isinstance(m, Attention) and m.scores.buckets is not None]
+    for b in buckets:
+        if b.segments is not None and (e.type_of is None or b.segments != e.types or not b.shared):
+            raise InputError("buckets.segments: needs as many embedding.types, a type_of, and one table for all layers")
 
 
 def _check_averaged(a: Architecture) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from gptcalc.architecture.base import AtMost, Size, Strict
+from gptcalc.architecture.base import AtMost, Size, Small, Strict
 from gptcalc.architecture.norms import Norm
 
 
@@ -16,6 +16,13 @@ class Buckets(Strict, frozen=True, kw_only=True):
     n: Annotated[Size, AtMost(8)]  # buckets of distances
     max_distance: Annotated[Size, AtMost(8)]  # where the last bucket begins
     shared: bool = True  # one table for all layers of the stack
+    # of two tokens of different types, of which there are so many, their types decide instead: a bias for each pair
+    segments: Annotated[Size, Small(2, word="types")] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table."""
+        return self.n + (0 if self.segments is None else self.segments**2)
 
 
 class Disentangled(Strict, frozen=True, kw_only=True):

@@ -160,6 +160,7 @@ class Builder:
             offset=keys.offset,
             sinusoids=keys.sinusoids,
             types=keys.types,
+            type_of=keys.type_of,
             affine=keys.affine,
             norm=norm,
             projected=keys.projected,

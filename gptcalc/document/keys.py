@@ -45,6 +45,7 @@ from gptcalc.architecture import (
     Streams,
     Strict,
     TimeMixing,
+    TypeOf,
 )
 
 #: what each kind of sublayer is called in a document
@@ -127,6 +128,7 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     norm: bool | Norm = False  # of what enters
     sinusoids: Sinusoids = "interleaved"  # how sines and cosines are laid out
     types: Count = 0  # rows of the table of token types (segments)
+    type_of: TypeOf | None = None
     affine: bool = False  # rows are moved and multiplied, channel by channel
     projected: Literal["token", "sum", "normed"] = "token"  # what a projection widens to d channels
     projection_bias: bool = False  # that projection has a bias
@@ -215,6 +217,7 @@ class Document(Strict, frozen=True, kw_only=True):
     learned_frequencies: bool = False  # rotations turn by frequencies that are learned
     averaged_residuals: bool = False  # the k-th sum is √(1 − 1/k)·x + √(1/k)·y (Beam)
     causal: bool = True  # a token sees none behind it
+    whole_prompt: bool = False  # a prompt's tokens see all of it; what comes later sees all before it
     embedding: EmbeddingKeys = EmbeddingKeys()  # how a token enters
     layers: str = DEFAULT_LAYERS  # which sublayers each layer has, in one expression
     head: HeadKeys = HeadKeys()  # how logits leave
@@ -246,5 +249,5 @@ CORE = frozenset(Document.__struct_fields__)
 #: what an encoder does not take over from the whole document
 NOT_THE_ENCODERS = (
     "encoder", "encoded", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal",
-    "attention_residuals", "loop", "speeds",
+    "whole_prompt", "attention_residuals", "loop", "speeds",
 )  # fmt: skip

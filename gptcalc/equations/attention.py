@@ -28,7 +28,7 @@ from gptcalc.equations.rope import Rotation
 
 def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bool) -> None:
     """n[t,i] → y[t,i]."""
-    pairs = None if a.source else Pairs(a.window, a.chunk, both=not a.causal)
+    pairs = None if a.source else Pairs(a.window, a.chunk, both=a.sees_ahead)
     if rotation is not None:
         rotation.frequencies(lines)
     if a.cca is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
 from gptcalc.equations.language import Index, Lines, Mark, plus, signed
 from gptcalc.equations.norms import norm_line
+from gptcalc.equations.relative import type_of
 from gptcalc.equations.symbols import Symbols
 
 
@@ -42,7 +43,8 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
         lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=table)
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
-        lines.pointwise(f"{x} = {x} + E_T[θ,{i}], θ = 0", saved=whole, E_T=Mark("types", "types"))
+        kind = "0" if e.type_of is None else type_of(e.type_of, "t")
+        lines.pointwise(f"{x} = {x} + E_T[θ,{i}], θ = {kind}", saved=whole, E_T=Mark("types", "types"))
     if late and e.projected == "sum":
         project(lines, e, kept)
         x, i = "x[t,i]", "i"

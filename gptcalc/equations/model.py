@@ -181,7 +181,8 @@ class _Model:
                 lines.scope |= attention_heads.scope(a, self.d, self.symbols)
                 shared = lines.under("attention", "")
                 if a.scores.buckets is not None:
-                    relative.bucket_bias(shared, a, a.scores.buckets, attention_heads.head_indices(a)[0])
+                    heads, types = attention_heads.head_indices(a)[0], self.model.embedding.type_of
+                    relative.bucket_bias(shared, a, a.scores.buckets, heads, types)
                 if a.scores.disentangled is not None:
                     relative.table(shared, a.scores.disentangled)
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, Buckets, Disentangled
+from gptcalc.architecture import Attention, Buckets, Disentangled, TypeOf
 from gptcalc.equations.conditions import Pairs
 from gptcalc.equations.language import Index, Lines, Mark, plus
 from gptcalc.equations.norms import norm_line
@@ -12,19 +12,33 @@ from gptcalc.equations.symbols import Symbols
 def scope(a: Attention, symbols: Symbols) -> dict[str, Index]:
     """δ: buckets of distances, or distances."""
     if a.scores.buckets is not None:
-        return {"δ": symbols.index("n_buckets", a.scores.buckets.n, "distances", a.section)}
+        buckets = symbols.index("n_buckets", a.scores.buckets.n, "distances", a.section)
+        if a.scores.buckets.segments is None:
+            return {"δ": buckets}
+        types, rows = symbols.index("n_types", a.scores.buckets.segments, "positions"), a.scores.buckets.rows
+        return {"δ": symbols.derived(f"{buckets.symbol}+{types.symbol}·{types.symbol}", rows, "distances")}
     if a.scores.disentangled is not None:
         span = symbols.index("span", a.scores.disentangled.span, "distances", a.section)
         return {"δ": symbols.derived(f"2·{span.symbol}", 2 * span.size, "distances")}
     return {}
 
 
-def bucket_bias(lines: Lines, a: Attention, buckets: Buckets, heads: str) -> None:
+def bucket_bias(lines: Lines, a: Attention, buckets: Buckets, heads: str, types: TypeOf | None = None) -> None:
     """b_Z: what is added to the score of every query and key (arXiv:1910.10683, §2.1). `heads`: the query heads'
-    indices."""
-    bucket = _bucket(buckets, not a.causal)
-    pairs = Pairs(a.window, a.chunk, both=not a.causal)
+    indices; `types`: which type a token has."""
+    bucket = _bucket(buckets, a.sees_ahead)
+    pairs = Pairs(a.window, a.chunk, both=a.sees_ahead)
+    if buckets.segments is not None and types is not None:
+        for at in "ts":
+            lines.pointwise(f"τ_{at.upper()}[{at}] = {type_of(types, at)}")
+        pair = f"{buckets.n} + {buckets.segments}·τ_T[t] + τ_S[s]"
+        bucket = f"{{{bucket} if τ_T[t] = τ_S[s]; {pair} otherwise}}"
     lines.pointwise(f"b_Z[t,s,{heads}] = B_D[δ,{heads}], δ = {bucket}", pairs, B_D="relative.buckets")
+
+
+def type_of(types: TypeOf, at: str) -> str:
+    """The type of the token at a position."""
+    return f"{{0 if token({at}) ≥ {types.special}; {types.other} otherwise}}"
 
 
 def _bucket(buckets: Buckets, both: bool) -> str:

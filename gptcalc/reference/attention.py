@@ -290,7 +290,7 @@ def attend(
 
 def mask_of(a: Attention, keys: int, step: Step) -> Array | None:
     """−∞ where a query doesn't see a key, as far as positions decide."""
-    return None if a.source else step.mask(keys, a.window, a.chunk, a.causal)
+    return None if a.source else step.mask(keys, a.window, a.chunk, not a.sees_ahead)
 
 
 def _biases(a: Attention, q: Array, k: Array, x: Array, w: Weights, step: Step) -> Array | None:

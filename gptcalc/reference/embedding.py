@@ -27,7 +27,7 @@ def embedded(e: Embedding, table: Array, d: int, w: Weights, step: Step) -> Arra
         x = x * e.scale
     x = positioned(e, x, w, step)
     if e.types:
-        row = np.take(w("types", e.types, x.shape[-1]), step.tokens * 0, axis=0)  # all tokens of type 0
+        row = np.take(w("types", e.types, x.shape[-1]), step.types(step.tokens), axis=0)
         step.tally.added("embedding.types", x, row)
         x = x + row
     if narrow and e.projected == "sum":

@@ -217,6 +217,7 @@ class Model:
 
     def _prepare(self, step: Step) -> None:
         """What holds for all layers of the model."""
+        step.type_of = self.architecture.embedding.type_of
         if self.architecture.averaged_residuals:
             step.sums = 1
         if self.architecture.learned_frequencies:

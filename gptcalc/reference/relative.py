@@ -19,9 +19,17 @@ from gptcalc.reference.tally import Array
 def bucket_bias(a: Attention, buckets: Buckets, keys: int, w: Weights, step: Step) -> Array:
     """What is added to the scores of each query and key: (1, H, T, S)."""
     store = step.weights if buckets.shared else w
-    table = store.at("relative")("buckets", buckets.n, a.n_heads)
-    number = bucket_of(step.distance(keys), buckets.n, buckets.max_distance, both=not a.causal)  # (T, S)
-    bias: Array = np.take(table, number, axis=0).transpose(2, 0, 1)[None]
+    table = store.at("relative")("buckets", buckets.rows, a.n_heads)
+    number = bucket_of(step.distance(keys), buckets.n, buckets.max_distance, both=a.sees_ahead)  # (T, S)
+    bias: Array
+    if buckets.segments is None:
+        bias = np.take(table, number, axis=0).transpose(2, 0, 1)[None]
+        return bias
+    types = step.types(step.history(keys - step.new, 0))  # (B, S)
+    own = types[:, keys - step.new :, None]  # (B, T, 1)
+    pair = own * buckets.segments + types[:, None] + buckets.n
+    place = np.where(own == types[:, None], number, pair)  # (B, T, S)
+    bias = np.take(table, place, axis=0).transpose(0, 3, 1, 2)
     return bias
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gptcalc.architecture import Rope, Temperature
+from gptcalc.architecture import Rope, Temperature, TypeOf
 from gptcalc.reference.cache import Cache
 from gptcalc.reference.rope import angles
 from gptcalc.reference.store import Weights
@@ -64,6 +64,7 @@ class Step:
         self.states: dict[str, Array] = {}  # of layers at two speeds
         self.heard: list[Array] = []  # the sums that its last pass left
         self.shared: dict[str, dict[str, Array]] = {}  # by section: its last keys and values
+        self.type_of: TypeOf | None = None  # which type a token has; all the first
         self.router: Array | None = None  # what the last router of several layers began with
         self.embedded: Array | None = None  # what the tokens entered as, (B, T, d)
         self.values: Array | None = None  # those of the last mixer that gives its own to the ones behind it
@@ -77,6 +78,13 @@ class Step:
         blank = np.broadcast_to(self.tokens[:, :1] * 0 + nothing, (self.tokens.shape[0], n))
         whole = np.concatenate([blank, self.tokens] if held is None else [blank, held, self.tokens], axis=1)
         return whole[:, whole.shape[1] - n - self.new :]
+
+    def types(self, tokens: Array) -> Array:
+        """The type of each token."""
+        if self.type_of is None:
+            return tokens * 0
+        found: Array = np.where(tokens >= self.type_of.special, 0, self.type_of.other)
+        return found
 
     def note(self, name: str, array: Array) -> None:
         """Something that this sublayer computes, for whoever wants to see it."""

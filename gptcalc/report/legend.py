@@ -173,6 +173,8 @@ VALUES = {
     "S_X": "how a sublayer's output is spread over the streams",
     "ℓ_X": "bottleneck of how streams join",
     "M_X": "how streams mix with each other",
+    "τ_T": "type of the token",
+    "τ_S": "type of the token that is looked at",
     "e_N": "rows of the n-grams that end here",
     "engram.k_N": "keys of the n-grams",
     "engram.v_N": "value of the n-grams",

@@ -10,6 +10,8 @@ import json
 
 import pytest
 
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.equations.model import remembered
 from gptcalc.sources.huggingface import read
@@ -28,6 +30,9 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("half of a norm's gate", "equations.sublayer", ', B_N="norm.gate_b"', "", "axk2"),
     ("streams that are mixed", "architecture.hyper", "self.n * self.mixed", "self.n", "hy_v4"),
     ("streams with one factor more", "architecture.hyper", "2 + self.mixed", "3", "hy_v4"),
+    ("pairs of segments without a bias", "architecture.relative",
+     " + (0 if self.segments is None else self.segments**2)", "", "cpmant"),
+    ("logits of the prompts", "equations.head", "if head.rows is not None", "if False", "cpmant"),
     ("a rotary key that isn't normed", "equations.latent", "if a.k_rope_norm is not None", "if False",
      "dots3_note_text"),
 ]  # fmt: skip
@@ -44,4 +49,32 @@ def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: 
     with pytest.MonkeyPatch.context() as patch:
         mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
         assert total(name) != TYPES[name]["total"], f"{error}: {name} does not notice"
+    remembered.cache_clear()
+
+
+def of_a_prompt() -> tuple[int, int, int]:
+    """CPM-Ant's attention FLOPs of a prompt of 100 tokens and of the 100th one, and its cache of a token in bytes."""
+    remembered.cache_clear()
+    model = read({"model_type": "cpmant"}).architecture
+    prompt, step = (flops(model, context=100, phase=phase).attention for phase in ("prefill", "decode"))
+    return prompt, step, int(kv(model, context=100).bytes_per_token)
+
+
+def test_a_prompt_sees_itself_whole_and_what_comes_later_all_before_it() -> None:
+    """48 layers of 32 heads with 128 channels; scores and values of all pairs."""
+    assert of_a_prompt() == (2 * 2 * 48 * 4096 * 100**2, 2 * 2 * 48 * 4096 * 100, 2 * 2 * 48 * 4096)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("equations.attention", "both=a.sees_ahead", "both=not a.causal"),
+        ("equations.attention", "if a.causal or a.source:\n        s, kept", "if a.source:\n        s, kept"),
+    ],
+)
+def test_a_mutant_of_a_whole_prompt_is_noticed(module: str, old: str, new: str) -> None:
+    right = of_a_prompt()
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
+        assert of_a_prompt() != right
     remembered.cache_clear()

@@ -27,6 +27,7 @@ FAMILIES = {
     "bloom": "bloom",
     "cohere": "cohere cohere2 cohere2_moe cohere_compass_text",
     "cosmos": "cosmos3_edge_text",
+    "cpmant": "cpmant",
     "ctrl": "ctrl",
     "deberta": "deberta deberta-v2",
     "deepseek": "deepseek deepseek_v2 deepseek_v3 kimi_k2 deepseek_v32 deepseek_ocr2_text",

@@ -48,7 +48,6 @@ UNSUPPORTED: dict[str, str] = {
     "blip": "a text decoder with cross-attention to an image encoder is not read yet",
     "blt": "byte patches between smaller transformers are not supported yet",
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
-    "cpmant": "prompts in front of every text and positions by segment are not supported yet",
     "diffusion_gemma": "a decoder of whole blocks that reads its own encoder's keys and values is not supported yet",
     "ernie4_5_vl_moe": "two mixtures of experts side by side, one for text and one for images, are not supported yet",
     "evolla": _OWN_ATTENTION,
