@@ -13,7 +13,7 @@ from gptcalc.cli.answer import Command as Declared
 from gptcalc.cli.help import OWN, PANELS, Page, page
 from gptcalc.options import plain
 from tests.cli.test_broken import run
-from tests.cli.test_readme import prepare
+from tests.cli.test_documents import prepare
 from tests.conftest import Command
 
 PAGES: dict[str, Page] = {name: page("gptcalc", name, Declared(cli._command(name))) for name in cli.names()}

@@ -9,7 +9,11 @@ RESULT = "gptcalc.report.page:Listed"
 
 
 def command(models: Models = [], settings: Set = []) -> Answer:  # noqa: B006
-    """Models as a page to explore: picture, sums, switches, sliders (-o page.html). Default: a dozen famous ones."""
+    """Models as a page to explore: picture, sums, switches, sliders (-o page.html). Default: a dozen famous ones.
+
+    gptcalc page -o page.html
+    gptcalc page gpt2 llama-3-8b -o two.html
+    """
     from gptcalc.analysis.params import params
     from gptcalc.report.page import FAMOUS, Listed
     from gptcalc.sources import load_all

@@ -1,7 +1,7 @@
-"""The README and the pages of docs/ do what they say: their commands give the output that stands there, their Python
-runs, the README's YAML is a model.
+"""README, CONTRIBUTING and the pages of docs/ do what they say: their commands give the output that stands there, their
+Python runs, the YAML is a model.
 
-After a change of the output: `python -m tests.cli.test_readme` writes what the commands print now; read the difference.
+After a change of the output `python -m tests.cli.test_documents` writes what the commands print now; read the diff.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from gptcalc.sources import preset, text
 from tests import REPOSITORY
 
 README = REPOSITORY / "README.md"
-PAGES = [README, *sorted((REPOSITORY / "docs").glob("**/*.md"))]
+CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
+PAGES = [README, CONTRIBUTING, *sorted((REPOSITORY / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 #: stands for the reader's own model
@@ -61,8 +62,8 @@ def prepare(folder: Path) -> dict[str, str]:
     for name in ("my-model", "my-presets", "bin"):
         (folder / name).mkdir()
     (folder / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    (yaml,) = blocks("yaml")
-    (folder / "my-presets" / "llama-3-8b.yaml").write_text(yaml + "source: the README\n", encoding="utf-8")
+    (yaml,) = blocks("yaml", CONTRIBUTING)
+    (folder / "my-presets" / "llama-3-8b.yaml").write_text(yaml + "source: a paper\n", encoding="utf-8")
     for name, call in (("gptcalc", "-m gptcalc "), ("python", "")):
         command = folder / "bin" / name
         command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call}"$@"\n', encoding="utf-8")
@@ -109,7 +110,7 @@ def test_the_walks_show_the_same() -> None:
 
 
 def test_the_preset_is_the_model_that_it_names() -> None:
-    (yaml,) = blocks("yaml")
+    (yaml,) = blocks("yaml", CONTRIBUTING)
     assert build(text.parse_yaml(yaml)) == build(preset.named("llama-3-8b"))
 
 
