@@ -54,7 +54,7 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     if m.latent is not None:
         letters["l"] = symbols.index("d_latent", m.latent.d, "channels", name)
     if m.groups is not None:
-        letters["b"] = symbols.index("n_expert_groups", m.groups.n, "choices", name)
+        letters["ē"] = symbols.index("n_expert_groups", m.groups.n, "choices", name)
     return letters
 
 
@@ -142,7 +142,7 @@ def _choose(lines: Lines, m: Experts, token: str) -> None:
     if m.groups is not None and m.groups.n > 1:
         members = (m.n_experts + m.n_identity) // m.groups.n
         merit = "largest" if m.groups.score == "max" else "best_two"
-        text = f"B(t) = top_b({m.groups.top_k}, {merit}_{{{one} | ⌊{one}/{members}⌋ = b}}({score}))"
+        text = f"B(t) = top_ē({m.groups.top_k}, {merit}_{{{one} | ⌊{one}/{members}⌋ = ē}}({score}))"
         lines.pointwise(text, component="router", b_S=Mark("selection_bias", "selection"))
         over = f"{{{one} | ⌊{one}/{members}⌋ ∈ B(t)}}"
     lines.pointwise(

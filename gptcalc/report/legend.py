@@ -12,6 +12,7 @@ from msgspec import Struct
 from gptcalc.equations import Line, Workload
 from gptcalc.equations.grammar import DEFINITIONS, FUNCTIONS, OVER, Call, Chosen, Reference, sentence, walk
 from gptcalc.equations.language import Index
+from gptcalc.equations.letters import letters
 from gptcalc.equations.roles import Role
 
 ROLES: dict[Role, str] = {
@@ -381,7 +382,7 @@ def legend(shown: Iterable[tuple[Line, Workload]]) -> tuple[Symbol, ...]:
     rank = ("index", "value", "weight", "function")
     for line, work in shown:
         tree = sentence(line.text)
-        for letter, index in line.ranges().items():
+        for letter, index in letters(line).items():
             found[Symbol(letter, "index", index_in_words(index), index.symbol, index.length(work))] = None
         for node in (tree.left, *walk(tree.right), *(n for value in tree.letters.values() for n in walk(value))):
             match node:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 from contextlib import suppress
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
 import pytest
 
+from gptcalc.analysis.explorer.lengths import pieces, value
 from gptcalc.analysis.flops import counted
 from gptcalc.analysis.memory.account import held_by
 from gptcalc.analysis.memory.cache import cached
 from gptcalc.analysis.params import params
 from gptcalc.conventions import FlopsRun, InferenceRun, RoomRun
+from gptcalc.equations import Chosen, Pairs, Workload
+from gptcalc.equations.conditions import Completed, Entries, Near
 from gptcalc.errors import InputError
 from gptcalc.report.page.data import Shown, data
 from gptcalc.sources import load
@@ -94,3 +99,70 @@ def test_a_page_says_what_the_program_says(name: str) -> None:
         assert found == wanted, (variant, sets, at)
         checked += found is not None
     assert checked >= 60
+
+
+SCRIPT = """
+const { Numbers, NoModel } = require(process.argv[1]);
+const { data, cases } = JSON.parse(require("fs").readFileSync(0));
+const whole = (all) => Object.fromEntries(Object.entries(all).map(([key, value]) => [key, BigInt(value)]));
+console.log(JSON.stringify(cases.map(([structure, at]) => {
+  const setting = { ...at, keys: whole(at.keys), length: BigInt(at.length), batch: BigInt(at.batch) };
+  try {
+    const numbers = new Numbers(data, structure, setting).check();
+    const params = numbers.params(), work = numbers.work(), memory = numbers.memory();
+    const { total, active, mtp } = params, { weights, cache, activations } = memory;
+    const found = { total, active, mtp, flops: work.total, attention: work.attention, cache, weights, activations };
+    return Object.fromEntries(Object.entries(found).map(([key, value]) => [key, String(value)]));
+  } catch (error) {
+    if (error instanceof NoModel) return null;
+    throw error;
+  }
+})));
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize("name", MODELS)
+def test_its_script_evaluates_the_same(name: str) -> None:
+    """The page's own script, on the same settings as above: what is no model is none, all else is equal."""
+    data = written(name)
+    cases = [(structure, at) for _, structure, at, _ in settings(name, 120)]
+    script = str(files("gptcalc.report.page") / "numbers.js")
+    given = json.dumps({"data": data, "cases": [(structure, at._asdict()) for structure, at in cases]})
+    done = subprocess.run(
+        [str(NODE), "-e", SCRIPT, script], input=given, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    for (structure, at), found in zip(cases, json.loads(done.stdout), strict=True):
+        wanted = None
+        with suppress(NoModel):
+            wanted = {key: str(value) for key, value in Evaluated(data, structure, at).totals().items()}
+        assert found == wanted, at
+
+
+LENGTHS = [
+    *((Pairs(), 1), (Pairs(window=4096), 1), (Pairs(top_k=2048), 1), (Pairs(both=True), 1), (Near(128), 1)),
+    *((Pairs(both=True, window=128), 1), (Pairs(chunk=8192), 8192), (Pairs(top_k=16, block=128), 128)),
+    *((Entries(4, top_k=512), 4), (Entries(4), 4), (Completed(4), 4), (Chosen(8, 256), 1)),
+]
+
+
+@pytest.mark.parametrize(("condition", "step"), LENGTHS, ids=str)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_counts_are_their_pieces(condition: Any, step: int, phase: Any) -> None:
+    """What a condition counts, at lengths that the pieces were not found at; so many around their ends."""
+
+    def count(length: int) -> int:
+        found: int = condition.count(Workload(length, phase))
+        return found
+
+    found = pieces(count, step)
+    chance = random.Random(str(condition))
+    ends = [start + apart * step for start, _, _ in found for apart in range(-3, 4)]
+    for length in [n for n in ends if n >= step] + [step * chance.randint(1, (1 << 24) // step) for _ in range(300)]:
+        assert value(found, length) == count(length), length
+
+
+def test_a_count_that_is_no_polynomial_is_refused() -> None:
+    with pytest.raises(InputError, match="no polynomial"):
+        pieces(lambda n: n**3)

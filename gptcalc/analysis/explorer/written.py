@@ -52,6 +52,7 @@ from gptcalc.equations import (
     equations,
 )
 from gptcalc.equations.conditions import Condition
+from gptcalc.equations.letters import letters
 from gptcalc.errors import InputError
 from gptcalc.sources.preset import edited
 
@@ -292,7 +293,7 @@ class Written:
             line,
             tuple(other.text for other in lines[1:]),
             tuple(self._numbers([x.text for x in lines])),
-            tuple(self._index(letter, lines, phase, stage) for letter in line.ranges()),
+            tuple(self._index(letter, lines, phase, stage) for letter in letters(line)),
             tuple(
                 self._tensor(t, entries.get(t[0].weight.key)) for t in zip(*(x.tensors() for x in lines), strict=True)
             ),

@@ -182,7 +182,7 @@ function totals(pane, numbers) {
   const active = params.active === params.total ? "" : `, of which a token uses ${short(params.active)}`;
   const modules = params.mtp === 0n ? "" : `; beside them ${grouped(params.mtp)} of multi-token prediction`;
   return tag("div", { class: "totals" },
-    card("Parameters", params.total, short(params.total), `${grouped(params.total)}${active}${modules}`, params.components, short),
+    card("Parameters", params.total, short(params.total), `${grouped(params.total)} = ${summed(numbers)}${active}${modules}`, params.components, short),
     card("Cache", cache.total, bytes(cache.total),
       cache.total === 0n ? "nothing is kept" : `${grouped(cache.total)} bytes; a further token of a sequence adds ${bytes(each)}`, null, bytes, growth(pane)),
     card("FLOPs", work.total, short(work.total, "FLOP"),
@@ -190,6 +190,17 @@ function totals(pane, numbers) {
       work.components, (n) => short(n, "FLOP")),
     card("Memory", memory.total, bytes(memory.total), `${grouped(memory.total)} bytes; activations are an estimate`,
       { weights: memory.weights, cache: memory.cache, activations: memory.activations ?? 0n }, bytes));
+}
+
+/** @returns {string} the parameters stage by stage: 39.4 M + 12 × 7.09 M + 1.54 k */
+function summed(numbers) {
+  const each = numbers.stages("prefill").filter((stage) => stage.runs !== "mtp").map((stage) => {
+    const times = numbers.times(stage);
+    const tensors = numbers.data.bodies[stage.body].lines.flatMap((place) => numbers.data.lines[place].tensors);
+    const own = tensors.filter((tensor) => tensor.counted).reduce((sum, tensor) => sum + numbers.parameters(tensor), 0n);
+    return `${times === 1n ? "" : `${grouped(times)} × `}${short(own)}`;
+  });
+  return each.join(" + ");
 }
 
 /** Bytes by which the cache of one sequence grows with a token. */
@@ -209,29 +220,24 @@ function card(title, value, large, small, parts, shown, extra = []) {
       found.map(([name, n]) => tag("span", { class: `c-${name}`, style: `flex-grow:${Math.max(share(n), 0.2)}` }))),
     found.length === 0 ? [] : tag("ul", { class: "parts" }, found.map(([name, n]) =>
       tag("li", { "data-part": name, "data-value": String(n) }, tag("i", { class: `c-${name}` }), tag("span", {}, COMPONENTS[name] ?? name),
-        tag("b", {}, shown(n)), tag("small", {}, `${share(n).toFixed(1)} %`)))),
+        tag("b", {}, shown(n)), tag("small", {}, share(n) < 0.1 ? "<0.1 %" : `${share(n).toFixed(1)} %`)))),
     extra);
 }
 
 /** The cache against the context, of every pane. */
 function growth(pane) {
   const { panes } = pane.page;
-  const lengths = pane.settings.lengths();
-  const curves = panes.map((own) => {
-    const { data, structure, setting } = own.settings;
-    const usable = own.settings.lengths();
-    return lengths.filter((length) => usable.includes(length)).map((length) =>
-      [length, new Numbers(data, structure, { ...setting, length }).cache().total]);
-  });
+  const last = panes.flatMap(({ settings }) => [BigInt(settings.model.c), settings.length]).reduce((a, b) => (a > b ? a : b));
+  const curves = panes.map(({ settings }) => ordered([...settings.lengths(), ...(settings.structure.longest === null && last % BigInt(settings.structure.step) === 0n ? [last] : [])]).filter((length) => length <= last).map((length) =>
+    [length, new Numbers(settings.data, settings.structure, { ...settings.setting, length }).cache().total]));
   const most = curves.flat().reduce((most, [, n]) => (n > most ? n : most), 1n);
-  const last = lengths.at(-1);
   const x = (length) => 8 + (264 * Number((length * 10000n) / last)) / 10000;
   const y = (n) => 84 - (74 * Number((n * 1000n) / most)) / 1000;
   const now = pane.settings.length;
   const mine = panes.indexOf(pane);
   const found = curves[mine].find(([length]) => length === now);
   return element("svg", { viewBox: "0 0 280 104", class: "growth", role: "img",
-    "aria-label": `The cache against the context, up to ${bytes(most)} at ${grouped(lengths.at(-1))} tokens` }, [
+    "aria-label": `The cache against the context, up to ${bytes(most)} within ${grouped(last)} tokens` }, [
     element("path", { d: "M8 84H272", class: "axis" }),
     element("text", { x: 8, y: 99, class: "tick" }, ["0"]),
     element("text", { x: 272, y: 99, class: "tick", "text-anchor": "end" }, [`${grouped(last)} tokens`]),
@@ -258,7 +264,8 @@ function equations(pane, numbers, box, alone) {
     const cell = (n, how) => tag("td", { class: "n", title: n === 0n ? undefined : grouped(n) }, n === 0n ? "" : how(n));
     return tag("tr", { class: differs ? "differs" : false, "data-line": place },
       tag("td", {}, differs ? tag("span", { class: "hidden" }, "differs: ") : [], formula(numbers, line),
-        line.where ? tag("span", { class: "where" }, line.where) : []),
+        line.where ? tag("span", { class: "where" }, line.where) : [],
+        line.tensors.some((tensor) => !tensor.counted) ? tag("span", { class: "where" }, "weights counted above") : []),
       cell(own, short), cell(flops, short), cell(kept, bytes));
   });
   return tag("section", { class: "equations", "aria-label": `Equations: ${box.title}` },
@@ -285,23 +292,25 @@ function symbols(numbers, box) {
     const own = Object.fromEntries(line.indices.map((at) => [data.indices[at].letter, data.indices[at]]));
     for (const [letter, index] of Object.entries(own)) {
       const size = length(numbers, index);
-      const value = index.over === String(size) ? "" : `${index.over} = `;
-      found.set(letter, { kind: "index", name: letter, hue: index.hue, means: index.means, value: `${value}${grouped(size)}` });
+      found.set(letter, { kind: "index", name: letter, hue: index.hue, means: index.means, value: equal([index.over], [size]) });
     }
     for (const [name, [kind, word, rest]] of Object.entries(line.symbols)) {
       if (found.has(name)) continue;
       const shown = { kind, name, means: data.words[word], value: "" };
       if (kind === "function") shown.definition = rest;
       else if (rest.length > 0 && rest.every((letter) => letter in own)) {
-        const sizes = rest.map((letter) => length(numbers, own[letter]));
-        const product = sizes.reduce((a, b) => a * b, 1n);
-        shown.value = rest.map((letter) => own[letter].over).join(" × ") + (rest.length > 1 || true ? ` = ${sizes.map(grouped).join(" × ")}` : "") + (rest.length > 1 ? ` = ${grouped(product)}` : "");
-        shown.letters = rest;
+        shown.value = equal(rest.map((letter) => own[letter].over), rest.map((letter) => length(numbers, own[letter])));
       }
       found.set(name, shown);
     }
   }
   return found;
+}
+
+/** @returns {string} T × d = 1,024 × 768 = 786,432 */
+function equal(words, sizes) {
+  const steps = [words.join(" × "), sizes.map(grouped).join(" × "), grouped(sizes.reduce((a, b) => a * b, 1n))];
+  return [...new Set(steps)].join(" = ").replace(/^(\d+) = /, "");
 }
 
 function length(numbers, index) {
@@ -319,7 +328,8 @@ function legend(pane, numbers, box) {
     return tag("div", {}, tag("h3", {}, title), tag("dl", { class: "legend" }, own.map((symbol) => [
       tag("dt", { "data-s": symbol.name, class: symbol.kind === "index" ? `h-${symbol.hue}` : symbol.kind === "weight" ? "w" : false }, math(symbol.name)),
       tag("dd", {}, symbol.means, symbol.value ? tag("small", {}, ` ${symbol.value}`) : [],
-        (symbol.definition ?? []).map((place) => tag("div", {}, formula(numbers, { math: place })))),
+        (symbol.definition ?? []).map((place) =>
+          tag("div", { tabindex: 0, role: "group", "aria-label": `${symbol.name}, defined` }, formula(numbers, { math: place })))),
     ])));
   });
   return tag("details", { class: "symbols", open: true }, tag("summary", {}, "Symbols"), groups);

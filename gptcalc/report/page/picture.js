@@ -25,8 +25,8 @@ function sublayers(data, stage, place) {
     const own = box.lines.map((number) => data.lines[number].component).filter((name) => name !== "norm");
     box.component = stage.name.endsWith("embedding") ? "embedding" : stage.name.endsWith("output") ? "output"
       : ["attention", "recurrent", "experts", "mlp"].find((name) => own.includes(name)) ?? own[0] ?? "norm";
-    const latent = box.part.startsWith("mla") ? "Latent attention" : undefined;
-    box.title = latent ?? TITLES[box.component] ?? box.component;
+    const latent = box.lines.some((number) => data.lines[number].store?.kind === "latent");
+    box.title = latent ? "Latent attention" : TITLES[box.component] ?? box.component;
     box.key = `${place}.${at}`;
   });
   return found;
@@ -101,17 +101,15 @@ function picture(numbers, open, alone, name) {
       frames.push(text(LEFT, top + 20, label, "times"));
       const each = own.reduce((sum, box) => sum + box.params, 0n);
       frames.push(text(RIGHT - 6, top + 20, `${short(each)} each`, "quiet", "end"));
+    } else if (stage.name === "output") {
+      const middle = (LEFT + RIGHT) / 2;
+      shapes.push(line(`M${middle} ${y}V${y + 12}`, "flow"), head(middle, y + 16, "down"),
+        element("rect", { x: middle - 92, y: y + 18, width: 184, height: 26, rx: 13, class: "end" }),
+        text(middle, y + 35, result(data, stage), "ends", "middle"));
+      y += 44;
     }
   });
-  const last = y;
-  y += 18;
-  const output = boxes.findLast((box) => box.stage.runs === "once");
-  shapes.push(line(`M${(LEFT + RIGHT) / 2} ${output.at + HIGH}V${y - 6}`, "flow"), head((LEFT + RIGHT) / 2, y - 2, "down"));
-  const probabilities = [
-    element("rect", { x: (LEFT + RIGHT) / 2 - 90, y, width: 180, height: 26, rx: 13, class: "end" }),
-    text((LEFT + RIGHT) / 2, y + 17, "probability of every token", "ends", "middle"),
-  ];
-  const stop = output.at + 20;
+  const stop = boxes.at(-1).at + 20;
   const stream = [
     line(`M${SPINE} ${from}V${stop}`, "spine"),
     ...spine.flatMap((at) => [
@@ -123,10 +121,16 @@ function picture(numbers, open, alone, name) {
     "x: ", element("tspan", { class: "h-token" }, [grouped(numbers.count(tokens(data, setting.phase, numbers)))]), " × ",
     element("tspan", { class: "h-stream" }, [grouped(width(numbers))]),
   ]);
-  const svg = element("svg", { viewBox: `0 0 ${WIDE} ${Math.max(y, last) + 34}`, class: "picture", role: "group",
+  const svg = element("svg", { viewBox: `0 0 ${WIDE} ${y + 8}`, class: "picture", role: "group",
     "aria-label": "The data flow, from tokens to probabilities. Each box opens its equations." },
-    [...frames, ...stream, label, ...shapes, ...probabilities]);
+    [...frames, ...stream, label, ...shapes]);
   return [svg, boxes];
+}
+
+/** @returns {string} what a model gives in the end */
+function result(data, stage) {
+  const made = data.bodies[stage.body].lines.map((place) => data.lines[place].left);
+  return made.includes("prob") ? "probability of every token" : made.includes("labels") ? "score of every label" : "states of the tokens";
 }
 
 /** A count that says how many new tokens there are, and the width of the stream, as the lines of the picture have them. */
@@ -163,14 +167,14 @@ function drawn(numbers, box, total, isOpen, differs, name) {
     element("rect", { x: LEFT, y: box.at, width: wide, height: HIGH, rx: 10, class: "body" }),
     element("path", { d: `M${LEFT + 10} ${box.at}h-2a8 8 0 0 0 -8 8v${HIGH - 16}a8 8 0 0 0 8 8h2z`, class: "edge" }),
     element("text", { x: LEFT + 20, y: box.at + 23, class: "title" }, [box.title]),
-    element("text", { x: RIGHT - 12, y: box.at + 23, class: "amount", "text-anchor": "end" }, [`${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`]),
+    element("text", { x: RIGHT - 12, y: box.at + 23, class: "amount", "text-anchor": "end" }, [
+      ...(differs ? [element("tspan", { class: "mark" }, ["differs"]), "  "] : []), `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`]),
     element("text", { x: LEFT + 20, y: box.at + 42, class: "facts" }, facts),
     element("text", { x: LEFT + 20, y: box.at + 60, class: "cost" }, [cost]),
     element("rect", { x: LEFT + 20, y: box.at + HIGH - 11, width: wide - 40, height: 4, rx: 2, class: "rail" }),
     element("rect", { x: LEFT + 20, y: box.at + HIGH - 11, width: Math.max(share > 0 ? 2 : 0, (wide - 40) * share), height: 4, rx: 2, class: "share" }),
   ]);
-  if (box.caches) group.append(store(RIGHT - 34, box.at + 46));
-  if (differs) group.append(element("text", { x: RIGHT - 12, y: box.at + 42, class: "mark", "text-anchor": "end" }, ["differs"]));
+  if (box.caches) group.append(store(RIGHT - 34, box.at + 44));
   return group;
 }
 
@@ -184,9 +188,13 @@ function letters(numbers, box) {
     }
   }
   const parts = [];
-  for (const index of [...seen.values()].slice(0, 5)) {
+  let room = 36;
+  for (const index of [...seen.values()].filter((own) => own.hue !== "other")) {
+    const words = `${index.letter} = ${grouped(numbers.size(index.size))}`;
+    room -= words.length + 2;
+    if (room < 0) break;
     if (parts.length > 0) parts.push("  ");
-    parts.push(element("tspan", { class: `h-${index.hue}`, "data-s": index.letter }, [`${index.letter} = ${grouped(numbers.size(index.size))}`]));
+    parts.push(element("tspan", { class: `h-${index.hue}`, "data-s": index.letter }, [words]));
   }
   return parts.length > 0 ? parts : ["over the stream"];
 }

@@ -108,10 +108,10 @@ class Settings {
   lengths() {
     const step = BigInt(this.structure.step);
     const c = BigInt(this.model.c);
-    const most = this.structure.longest === null ? 1n << 20n : BigInt(this.structure.longest);
-    const found = [c];
-    for (let n = 16n; n <= (1n << 24n); n *= 2n) if (n <= most || n <= c) found.push(n, n + n / 2n);
-    return ordered(found).filter((n) => n % step === 0n && (this.structure.longest === null || n <= most));
+    const most = this.structure.longest === null ? 1n << 20n : BigInt(this.structure.longest); // of a table of positions
+    const found = [c, this.structure.longest === null ? c : most];
+    for (let n = 16n; n <= most; n *= 2n) found.push(n, n + n / 2n);
+    return ordered(found).filter((n) => n % step === 0n && (n <= most || (n === c && this.structure.longest === null)));
   }
 
   /** @returns {Object<string, string>} what an address says, without what is so anyway */
