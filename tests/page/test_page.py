@@ -90,8 +90,9 @@ def test_every_symbol_is_explained(html: str) -> None:
         for line in (data["lines"][place] for place in body["lines"]):
             tree = ElementTree.fromstring(f'<math xmlns="{MATHML}">{data["maths"][line["math"]]}</math>')
             used |= {element.attrib["data-s"] for element in tree.iter() if "data-s" in element.attrib}
-            known |= {data["indices"][place]["letter"] for place in line["indices"]} | line["symbols"].keys()
-        assert used <= known | sizes | NAMED
+            own = [data["indices"][place] for place in line["indices"]]
+            known |= {index[word] for index in own for word in ("letter", "over")} | line["symbols"].keys()
+        assert not used - known - sizes - NAMED
     for line in data["lines"]:
         assert all(data["words"][symbol[1]] for symbol in line["symbols"].values())
         assert all(data["indices"][place]["means"] for place in line["indices"])
