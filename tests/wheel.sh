@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The wheel on every Python from 3.11 that is there, with the newest and with the oldest dependencies that it names: run by hand,
-# `bash tests/wheel.sh [pytest's arguments]`. PYTHONS says which; QUICK=1 runs the command and the contract's tests alone.
+# The wheel on every Python from 3.11 that is there, with the newest dependencies, and on the oldest Python with the oldest that
+# pyproject.toml names: run by hand, `bash tests/wheel.sh [pytest's arguments]`. PYTHONS says which; QUICK=1 runs the command and
+# the contract's tests alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 place=$(mktemp -d)
@@ -9,14 +10,15 @@ trap 'rm -rf "$place"' EXIT
 pythons=${PYTHONS:-$(for minor in 11 12 13 14; do
   ls -d "$HOME/.pyenv/versions/3.$minor".*/bin/python /usr/bin/python3.$minor 2>/dev/null | tail -1 || true
 done)}
-set -- "$@"
 [ -z "${QUICK:-}" ] || set -- tests/cli/test_cli_contract.py tests/test_library.py tests/cli/test_broken.py "$@"
 python3 -m pip wheel --quiet --no-deps --wheel-dir "$place" .
 wheel=("$place"/*.whl)
-cp -r tests pyproject.toml README.md CONTRIBUTING.md docs presets "$place"
+cp -r tests pyproject.toml *.md docs examples presets action.yml .pre-commit-hooks.yaml Dockerfile mkdocs.yml "$place"
 
+first=oldest
 for python in $pythons; do
-  for which in newest oldest; do
+  for which in $first newest; do
+    first=
     echo "== $("$python" --version), $which dependencies"
     rm -rf "$place/venv"
     "$python" -m venv "$place/venv"
