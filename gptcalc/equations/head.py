@@ -36,11 +36,11 @@ def logits(lines: Lines, head: Head, narrow: bool) -> None:
     """n[t,i] → logits[t,u], prob[t,u]. `narrow`: the token table's rows are narrower than the stream."""
     source, letter = "n[t,i]", "i"
     if head.dense is not None:
-        source, letter = "n_E[t,ϱ]", "ϱ"
+        source, letter = "n_O[t,ϱ]", "ϱ"
         dense(lines, head.dense, source, "n[t,i]", "W_H", "head.dense", Wanted())
     elif narrow:
-        source, letter = "n_E[t,ϱ]", "ϱ"
-        lines.sum("n_E[t,ϱ] = Σ_i n[t,i]·W_H[i,ϱ]", Wanted(), 2, "other", W_H="head.projection")
+        source, letter = "n_O[t,ϱ]", "ϱ"
+        lines.sum("n_O[t,ϱ] = Σ_i n[t,i]·W_H[i,ϱ]", Wanted(), 2, "other", W_H="head.projection")
     bias = plus("b_voc[u]", head.bias)
     if head.tying:
         table = Mark("embedding.token", "tokens", "embedding", tied=True)  # the same weight on a second line

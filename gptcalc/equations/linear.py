@@ -34,7 +34,7 @@ def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     name = a.section
     letters = {"i": d, **heads_scope(a.n_k_heads, a.n_heads, ("n_k_heads", "n_states"), name, symbols)}
     letters["ȧ"] = symbols.index("d_k", a.d_k, "channels", name)
-    letters["ẇ"] = symbols.index("d_state", a.d_v, "channels", name)
+    letters["ẇ"] = symbols.index("d_v", a.d_v, "channels", name)
     if a.decay is not None and a.decay.rank is not None:
         letters["ḟ"] = symbols.index("decay_rank", a.decay.rank, "channels", name)
     if a.gate is not None and a.gate.rank is not None:

@@ -69,7 +69,7 @@ def lstm_scope(m: MatrixLSTM, d: Index, symbols: Symbols) -> dict[str, Index]:
         "i": d,
         "ġ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
         "ȧ": symbols.index("d_k", m.d_k, "channels", name),
-        "ẇ": symbols.index("d_state", m.d_v, "channels", name),
+        "ẇ": symbols.index("d_v", m.d_v, "channels", name),
         **OF_CHUNKS,
     }
 

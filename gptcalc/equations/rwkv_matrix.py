@@ -6,8 +6,6 @@ bottlenecks: ṡ of shares, ḟ of decays, ṁ of rates, ż of gates, ṿ of val
 
 from __future__ import annotations
 
-import math
-
 from gptcalc.architecture import DeltaMixing, MatrixMixing
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, generalised_in_chunks, in_chunks
 from gptcalc.equations.conditions import Constant
@@ -26,7 +24,7 @@ def scope(m: MatrixMixing | DeltaMixing, d: Index, symbols: Symbols) -> dict[str
         "i": d,
         "ġ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
         "ȧ": symbols.index("d_k", m.d_k, "channels", name),
-        "ẇ": symbols.index("d_state", m.d_v, "channels", name),
+        "ẇ": symbols.index("d_v", m.d_v, "channels", name),
         "ϰ": symbols.derived("1", 1, "taps"),
     }
     if isinstance(m, MatrixMixing) and m.shift_rank is not None:
@@ -92,7 +90,7 @@ def delta_mixing(lines: Lines, m: DeltaMixing, chunk: int | None = None) -> None
         if name in ("r", "k", "v"):
             _project(lines, name, key)
     _through(lines, "w", "decay", "ḟ", "ġ,ȧ", "tanh", bias=True)
-    lines.pointwise(f"γ[t,ġ,ȧ] = exp(−{number(math.exp(-0.5))}·σ(w[t,ġ,ȧ]))", saved=2)
+    lines.pointwise("γ[t,ġ,ȧ] = exp(−exp(−0.5)·σ(w[t,ġ,ȧ]))", saved=2)
     _through(lines, "a", "rate", "ṁ", "ġ,ȧ", bias=True)
     lines.pointwise("a[t,ġ,ȧ] = σ(a[t,ġ,ȧ])", saved=2)
     _through(lines, "z", "gate", "ż", "ġ,ẇ", "σ")

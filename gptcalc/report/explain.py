@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Block, by_prefix
-from gptcalc.equations import Equations, Layer, Line, Stage, Strides, Workload
+from gptcalc.equations import Constant, Equations, Layer, Line, Stage, Strides, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.legend import Symbol, legend
@@ -156,8 +157,10 @@ def _stage(stage: Stage, lines: tuple[Line, ...], times: int, counted: Iterable[
     here = set(map(id, lines))
     own = [entry for entry in counted if entry.stage is stage and id(entry.line) in here]
     mine = {(id(entry.line), entry.tensor.weight.key) for entry in own}
-    stored = {(line.part, line.statement.left.name) for line in stage.lines if line.kind in KINDS}
-    rows = tuple(_line(line, mine, stored, stage.workload(work)) for line in lines)
+    rows = tuple(_line(line, mine, _stored(stage), stage.workload(work)) for line in lines)
+    if work.phase == "decode":
+        whole = _read_whole(stage)
+        rows = tuple(replace(row, reads=row.reads + whole.get(id(at), 0)) for row, at in zip(rows, lines, strict=True))
     params = sum(entry.total for entry in own) if times == stage.times else sum(row.params for row in rows)
     flops = sum(row.flops * stage.runs_in_passes(line) for row, line in zip(rows, lines, strict=True))
     return StageRow(stage.name, times, _letters(lines), rows, params, flops * times, stage.passes)
@@ -191,6 +194,30 @@ def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]
         reads=_read(line, stored, work) if step and line.kind not in KINDS else 0,
         writes=_written(line) if step and line.kind == "store" else 0,
     )
+
+
+def _stored(stage: Stage) -> set[tuple[str, str]]:
+    """What is stored of every token or entry, by the sublayer."""
+    kept = (line for line in stage.lines if line.kind in KINDS and not isinstance(line.kept, Constant))
+    return {(line.part, line.statement.left.name) for line in kept}
+
+
+def _read_whole(stage: Stage) -> dict[int, int]:
+    """What a decode step reads of what has one size whatever the length, by line: a state once, where it stands first;
+    last tokens where a line looks back on them."""
+    found: dict[int, int] = {}
+    for store in stage.lines:
+        if store.kind != "store" or not isinstance(store.kept, Constant):
+            continue
+        name = store.statement.left.name
+        back = f"{name.removeprefix('R_')}[t − "
+        for line in stage.lines:
+            known = any(reference.name == name for reference in line.statement.references[1:])
+            here = known if store.stored == "state" else back in line.text
+            if line.part == store.part and line is not store and here:
+                found[id(line)] = found.get(id(line), 0) + _written(store)
+                break
+    return found
 
 
 def _written(line: Line) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gptcalc.analysis.memory.cache import kv
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.equations import Workload, equations
 from gptcalc.equations.grammar import Chosen, Reference, sentence, walk
 from gptcalc.report.explain import explanation
-from gptcalc.report.legend import VALUES, legend
+from gptcalc.report.legend import SIZES, legend
+from gptcalc.report.values import VALUES
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.conftest import Command
@@ -47,6 +49,29 @@ def test_every_symbol_has_a_name_in_words() -> None:
     assert not {symbol for symbol, meaning in found if not meaning}
     unused = set(VALUES.values()) - {meaning.partition(", of the last")[0] for _, meaning in found}
     assert not unused, f"{sorted(unused)} are names of nothing"
+
+
+def test_channels_of_the_stream_are_those_alone() -> None:
+    """No other width is called as the stream's because its symbol begins as that one's."""
+    wrong = set()
+    for model in (*map(architecture, DOCUMENTS), *(load(name).architecture for name in names())):
+        lines = [(line, Workload(64)) for stage in equations(model).stages for line in stage.lines]
+        called = {s.over for s in legend(lines) if s.kind == "index" and s.meaning == SIZES["d"]}
+        wrong |= called - {"d", "d_enc"}
+    assert not wrong
+
+
+@pytest.mark.parametrize(("preset", "symbol", "meaning"), [
+    ("qwen3.6-27b", "β", "how much of what the state lacks of a value is written into it"),
+    ("qwen3.6-27b", "γ", "decay of the state"),
+    ("nemotron-3-super-120b-a12b", "y_L", "what the experts make, of their width"),
+    ("xlstm-7b", "z", "gate of the output"),
+    ("rwkv-7-world-0.1b", "b", "share of the first layer's values"),
+    ("bert-base-uncased", "n_O", "what the output matrix reads"),
+])  # fmt: skip
+def test_a_symbol_means_what_its_sublayer_makes_of_it(preset: str, symbol: str, meaning: str) -> None:
+    lines = [(line, Workload(64)) for stage in equations(load(preset).architecture).stages for line in stage.lines]
+    assert meaning in {s.meaning for s in legend(lines) if s.symbol == symbol}
 
 
 def test_what_stands_in_several_stages_is_shown_once(gptcalc: Command) -> None:
@@ -126,3 +151,21 @@ def test_a_step_reads_a_whole_state() -> None:
     found = explanation("mamba2-130m", equations(made), Workload(100, "decode"))
     writes = {line.equation.partition("[")[0]: line.writes for line in found.stages[1].lines if line.writes}
     assert writes["S"] == 1536 * 128  # d_inner × d_state
+
+
+@pytest.mark.parametrize("preset", [
+    "qwen3.6-27b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b", "falcon-h1-0.5b", "jamba-v0.1", "lfm2-350m",
+    "recurrentgemma-2b", "rwkv-4-169m", "rwkv-6-world-1b6", "rwkv-7-world-0.1b", "xlstm-7b", "minimax-text-01",
+])  # fmt: skip
+def test_a_step_reads_and_replaces_each_state_once(preset: str) -> None:
+    """Of a step what does not grow with the length is what the cache holds of states and last tokens."""
+    made = load(preset).architecture
+    groups = kv(made, context=100).groups
+    held = sum(group.state_elements for group in groups)
+    read = []
+    for context in (100, 101):
+        stages = explanation(preset, equations(made), Workload(context, "decode")).stages
+        lines = [(stage.times, line) for stage in stages if stage.name != "mtp" for line in stage.lines]
+        assert sum(n * line.writes for n, line in lines) == held + sum(group.elements_per_token for group in groups)
+        read.append(sum(n * line.reads for n, line in lines))
+    assert read[0] - 100 * (read[1] - read[0]) == held
