@@ -26,6 +26,7 @@ from gptcalc.architecture import (
     Block,
     InChunks,
     LatentAttention,
+    LinearAttention,
     Mixer,
     Prefixes,
     Repeat,
@@ -313,7 +314,11 @@ def softmax_invariant(small: Architecture) -> set[str]:
     """Biases that add the same to every score of a query, which the softmax takes out again: those of keys that are
     neither rotated nor normed afterwards, nor compared with a sink, nor capped; and what weighs one thing alone."""
     encoder = small.encoder.blocks() if small.encoder is not None else ()
-    return _silent(small.blocks(), "") | _silent(encoder, "encoder.")
+    silent = _silent(small.blocks(), "") | _silent(encoder, "encoder.")
+    later = (m for block in list(small.blocks())[1:] for m in sublayers(block) if isinstance(m, LinearAttention))
+    if not any(m.decay is not None and m.decay.bounds for m in later):
+        silent.add("decay.bounds")  # the first layer's bound is 0
+    return silent
 
 
 def _silent(blocks: Iterable[Block], start: str) -> set[str]:

@@ -276,6 +276,15 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "bounded": {"like": "linear", "n_heads": 4, "n_k_heads": 1, "d_k": 5, "d_v": 3, "delta": True,
                     "decay": {"over": "channel", "form": "bounded", "floor": -2.0}, "activation": "none"},
     },
+    "decays with bounds": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 3,
+        "layers": "linear+mlp attn+mlp other+mlp",
+        "linear": {"n_heads": 3, "d_k": 5, "d_v": 7, "qk_norm": "none", "activation": "queries", "k_from_decay": True,
+                   "kernel": 3, "out_norm": {"over": "full"},
+                   "decay": {"over": "channel", "form": "sigmoid", "divisor": 1.5, "bias": False, "bounds": True}},
+        "other": {"like": "linear", "kernel": None, "d_v": 4,
+                  "decay": {"over": "channel", "form": "sigmoid", "divisor": 1.0, "bounds": True}},
+    },
     "linear": {
         "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 5, "norm_at": "stream",
         "layers": "linear+mlp lightning+mlp attn+mlp gla+mlp shared+mlp",

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size, Strict
+from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size, Strict, exclude
 from gptcalc.architecture.norms import LikeNorm, OutNorm
 from gptcalc.architecture.sublayer import Sublayer
+from gptcalc.errors import InputError
 
 
 class Decay(Strict, frozen=True, kw_only=True):
@@ -22,6 +23,17 @@ class Decay(Strict, frozen=True, kw_only=True):
     rank: Narrow | None = None  # the projection of the input goes through a bottleneck
     floor: float = -5.0  # of the bounded form, the strongest decay
     divisor: Positive = 16.0  # of the sigmoid form
+    bias: bool = True  # b is there; it may be missing in the sigmoid form
+    # of the sigmoid form: at least so much is left as all layers learn together, each more than the one before:
+    # e^g ← λ + (1 − λ)·e^g with λ the sum over layers 1 … l of a softmax over all (HGRN2, arXiv:2404.07904)
+    bounds: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.bounds or not self.bias) and self.form != "sigmoid":
+            raise InputError(f"decay: bounds, or no bias, are of the sigmoid form, not of form: {self.form}")
+        if self.bounds and self.over != "channel":
+            raise InputError("decay.bounds: there is one for each channel of the keys (over: channel)")
 
 
 class StateGate(Strict, frozen=True, kw_only=True):
@@ -50,13 +62,23 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
     beta_scale: Positive = 1.0  # 2 allows negative eigenvalues (OLMo Hybrid)
     decay: Decay | None = None
     kernel: Kernel | None = None  # causal convolutions of queries, keys and values over so many tokens
-    activation: Literal["silu", "none"] = "silu"  # of queries, keys and values
+    activation: Literal["silu", "queries", "none"] = "silu"  # of queries, keys and values, or of queries alone
+    k_from_decay: bool = False  # keys are what of a state is not left, 1 − e^g (HGRN2, arXiv:2404.07904)
     qk_norm: Literal["l2", "none"] = "l2"  # queries and keys of length 1
     scale: Positive | None = None  # of the queries; default 1/√d_k
     gate: StateGate | None = None
     out_norm: LikeNorm[OutNorm | None] = None
     bias: tuple[LinearSite, ...] = ()  # which projections have a bias
     chunk: Chunk = 64  # tokens that the chunked form computes side by side
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k_from_decay and (self.decay is None or self.decay.over != "channel" or self.decay.form == "fixed"):
+            raise InputError(f"{self.section}.k_from_decay: needs a decay for each channel (decay: channel)")
+        if self.k_from_decay and self.n_k_heads != self.n_heads:
+            raise InputError(f"{self.section}.k_from_decay: each state must have keys of its own (n_k_heads)")
+        if self.k_from_decay:
+            exclude(f"{self.section}.k_from_decay", {"bias: k": "k" in self.bias, "qk_norm": self.qk_norm != "none"})
 
     @property
     def k_width(self) -> int:

@@ -27,6 +27,7 @@ from gptcalc.architecture.head import Head
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.layers import Block, Mixer, Recurrent, Repeat, depth, grouped, sublayers, walk
+from gptcalc.architecture.linear import LinearAttention
 from gptcalc.architecture.loop import Looped
 from gptcalc.architecture.mlp import ActivationName, Mlp
 from gptcalc.architecture.norms import ModelNorm, Norm
@@ -204,6 +205,12 @@ class Architecture(Strict, frozen=True, kw_only=True):
         )
 
     @property
+    def bounded(self) -> LinearAttention | None:
+        """A mixer whose decays have bounds that all layers learn together, where there is one."""
+        mixers = (m for m in _mixers(self) if isinstance(m, LinearAttention) and m.decay is not None)
+        return next((m for m in mixers if m.decay is not None and m.decay.bounds), None)
+
+    @property
     def whole_prompt(self) -> bool:
         """Whether a prompt's tokens see all of it, so that a pass over all tokens differs from one by one."""
         return any(isinstance(mixer, Attention) and mixer.whole_prompt and mixer.causal for mixer in _mixers(self))
@@ -228,6 +235,17 @@ def _check(a: Architecture) -> None:
     _check_mixing(a)
     _check_loops(a)
     _check_types(a)
+    _check_bounds(a)
+
+
+def _check_bounds(a: Architecture) -> None:
+    """Bounds that layers learn together are of as many channels in each."""
+    first = a.bounded
+    for m in (m for m in _mixers(a) if isinstance(m, LinearAttention) and m.decay is not None):
+        if first is None or m.decay is None or not m.decay.bounds:
+            continue
+        if (m.n_heads, m.d_k) != (first.n_heads, first.d_k):
+            raise InputError(f"{m.section}.decay.bounds: {m.n_heads} × {m.d_k} channels, in {first.section} others")
 
 
 def _check_types(a: Architecture) -> None:

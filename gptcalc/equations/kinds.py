@@ -112,7 +112,7 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
         case LinearAttention():
             from gptcalc.equations import linear
 
-            return linear.scope(mixer, d, symbols)
+            return linear.scope(mixer, d, symbols, of.model.n_layers)
         case Mamba():
             from gptcalc.equations import mamba
 

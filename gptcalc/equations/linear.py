@@ -29,7 +29,7 @@ def heads_scope(shared: int, whole: int, names: tuple[str, str], section: str, s
     return {"ġ": g, "ṙ": symbols.derived(f"{whole_index.symbol}/{g.symbol}", whole // shared, "heads", "tp")}
 
 
-def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
+def scope(a: LinearAttention, d: Index, symbols: Symbols, n_layers: int) -> dict[str, Index]:
     """What the index letters of linear attention run over."""
     name = a.section
     letters = {"i": d, **heads_scope(a.n_k_heads, a.n_heads, ("n_k_heads", "n_states"), name, symbols)}
@@ -37,6 +37,8 @@ def scope(a: LinearAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     letters["ẇ"] = symbols.index("d_v", a.d_v, "channels", name)
     if a.decay is not None and a.decay.rank is not None:
         letters["ḟ"] = symbols.index("decay_rank", a.decay.rank, "channels", name)
+    if a.decay is not None and a.decay.bounds:
+        letters[OF_LAYERS] = symbols.index("n_layers", n_layers, "layers")
     if a.gate is not None and a.gate.rank is not None:
         letters["ż"] = symbols.index("gate_rank", a.gate.rank, "channels", name)
     if a.kernel is not None:
@@ -53,9 +55,12 @@ def linear_attention(lines: Lines, a: LinearAttention, chunk: int | None = None)
     """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     states, few = heads(a.n_k_heads, a.n_heads)
     for name, where in (("q", ix(few, "ȧ")), ("k", ix(few, "ȧ")), ("v", ix(states, "ẇ"))):
-        _project(lines, a, name, where)
+        if name != "k" or not a.k_from_decay:
+            _project(lines, a, name, where)
     if a.decay is not None:
         _decay(lines, a, a.decay, states)
+    if a.k_from_decay:
+        lines.pointwise(f"k[t,{ix(few, 'ȧ')}] = 1 − γ[t,{ix(states, 'ȧ')}]", saved=2)
     if a.delta:
         lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
         scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
@@ -77,7 +82,7 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]{bias}", None, 2, "", **marks)
     if a.kernel is not None:
         convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2, alone=True)
-    if a.activation == "silu":
+    if a.activation == "silu" or (a.activation == "queries" and name == "q"):
         lines.pointwise(f"{here} = silu({here})", saved=2)
     if a.qk_norm == "l2" and name != "v":
         lines.pointwise(f"{here} = {here}/√(Σ_ȧ {name}[t,{where}]² + {number(EPS)})", saved=2)
@@ -104,7 +109,9 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
     else:
         lines.sum("F′[t,ḟ] = Σ_i n[t,i]·V_F[i,ḟ]", saved=2, V_F="decay_a")
         lines.sum(f"{f} = Σ_ḟ F′[t,ḟ]·W_F[ḟ,{where}]", saved=2, W_F="decay_b")
-    inner = f"{f} + b_F[{where}]"
+    if a.k_from_decay and a.kernel is not None:
+        convolve(lines, "F", where, "decay_conv", a.kernel, OF_KEYS, saved=2, alone=True)
+    inner = f"{f} + b_F[{where}]" if decay.bias else f
     rate = f"exp(A_log[{states}])"
     forms = {
         "softplus": f"exp(−{rate}·softplus({inner}))",
@@ -113,6 +120,25 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
     }
     marks = {"b_F": "dt_bias"} if decay.form == "sigmoid" else {"b_F": "dt_bias", "A_log": "A_log"}
     lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]
+    if decay.bounds:
+        lines.pointwise(f"λ_γ[{where}] = Σ_{{{OF_LAYERS} | 0 < {OF_LAYERS} ≤ layer}} B_γ[{OF_LAYERS},{where}]")
+        lines.pointwise(f"{left} = λ_γ[{where}] + (1 − λ_γ[{where}])·{left}", saved=2)
+
+
+#: the letter of all layers, where they learn something together
+OF_LAYERS = "ḻ"
+
+
+def bounds_scope(a: LinearAttention, n_layers: Index, symbols: Symbols) -> dict[str, Index]:
+    """What the letters of bounds of decays run over."""
+    heads_of = heads_scope(a.n_k_heads, a.n_heads, ("n_k_heads", "n_states"), a.section, symbols)
+    return {OF_LAYERS: n_layers, **heads_of, "ȧ": symbols.index("d_k", a.d_k, "channels", a.section)}
+
+
+def bounds(lines: Lines, a: LinearAttention) -> None:
+    """B_γ: by how much each layer keeps more of a state than the one before it."""
+    where = ix(OF_LAYERS, heads(a.n_k_heads, a.n_heads)[0], "ȧ")
+    lines.pointwise(f"B_γ[{where}] = softmax_{OF_LAYERS}(A_γ[{where}])", saved=2, A_γ="decay.bounds")
 
 
 def update(lines: Lines, delta: bool, decays: str | None, states: str, few: str) -> None:

@@ -17,7 +17,19 @@ from gptcalc.architecture import (
     Prefix,
     sublayers,
 )
-from gptcalc.equations import altup, attention_heads, embedding, head, hyper, kinds, loops, mlp, relative, residuals
+from gptcalc.equations import (
+    altup,
+    attention_heads,
+    embedding,
+    head,
+    hyper,
+    kinds,
+    linear,
+    loops,
+    mlp,
+    relative,
+    residuals,
+)
 from gptcalc.equations.language import Index, Line, Lines, Mark
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.parts import Parts
@@ -157,6 +169,9 @@ class _Model:
             lines.scope["ϕ"] = self.symbols.index("n_frequencies", self.model.learned_frequencies, "frequencies")
             rotation = lines.under("other", "rope")
             rotation.pointwise("f_ω[ϕ] = exp(α_F[ϕ])", α_F="alpha")
+        if self.model.bounded is not None:
+            lines.scope |= linear.bounds_scope(self.model.bounded, self.n_layers, self.symbols)
+            linear.bounds(lines.under("recurrent", ""), self.model.bounded)
         if self.model.averaged_residuals:
             lines.pointwise(FIRST_SUM)
         if self.model.mtp is not None or self.model.keeps_embedding:

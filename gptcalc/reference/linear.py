@@ -12,7 +12,7 @@ import numpy as np
 from gptcalc.architecture import Decay, LinearAttention, StateGate
 from gptcalc.reference.activations import sigmoid, softplus
 from gptcalc.reference.convolution import convolution
-from gptcalc.reference.norms import normed
+from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.recurrence import Inputs, recur
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -23,11 +23,12 @@ EPS = 1e-6  # in the length of queries and keys
 
 def linear_attention(a: LinearAttention, x: Array, w: Weights, step: Step) -> Array:
     """What each token reads from the states: x (B, T, d) -> (B, T, d)."""
-    q, k, v = (_projected(a, x, name, w, step) for name in ("q", "k", "v"))
+    q, v = _projected(a, x, "q", w, step), _projected(a, x, "v", w, step)
+    g = None if a.decay is None else _log_decay(a, a.decay, x, w, step)
+    k = 1.0 - np.exp(g) if a.k_from_decay and g is not None else _projected(a, x, "k", w, step)
     if a.qk_norm == "l2":
         q, k = _unit(q), _unit(k)
     q = q * (a.scale if a.scale is not None else 1 / math.sqrt(a.d_k))
-    g = None if a.decay is None else _log_decay(a, a.decay, x, w, step)
     beta = None
     if a.delta:
         beta = sigmoid(step.linear(x, w, "beta", a.n_heads))[..., None] * a.beta_scale
@@ -41,7 +42,7 @@ def _projected(a: LinearAttention, x: Array, name: str, w: Weights, step: Step) 
     y = step.linear(x, w, name, heads * width, name in a.bias)
     if a.kernel is not None:
         y = convolution(y, f"{name}_conv", a.kernel, w, step)
-    if a.activation == "silu":
+    if a.activation == "silu" or (a.activation == "queries" and name == "q"):
         y = y * sigmoid(y)
     return y.reshape(*x.shape[:2], heads, width)
 
@@ -60,11 +61,23 @@ def _log_decay(a: LinearAttention, decay: Decay, x: Array, w: Weights, step: Ste
         return ((step.positions * 0.0)[None, :, None, None] - slopes[:, None]).astype(step.dtype)
     width = a.d_k if decay.over == "channel" else 1
     f = _through(decay.rank, x, "decay", a.n_heads * width, w, step)
-    f = (f + w("dt_bias", a.n_heads * width)).reshape(*x.shape[:2], a.n_heads, width)
+    if a.k_from_decay and a.kernel is not None:
+        f = convolution(f, "decay_conv", a.kernel, w, step)
+    f = (f + w("dt_bias", a.n_heads * width) if decay.bias else f).reshape(*x.shape[:2], a.n_heads, width)
     if decay.form == "sigmoid":
-        return softplus(f * -1.0) * (-1 / decay.divisor)
+        left = softplus(f * -1.0) * (-1 / decay.divisor)
+        return np.log(_at_least(left, step)) if decay.bounds else left
     rate = np.exp(w("A_log", a.n_heads)).reshape(a.n_heads, 1)
     return sigmoid(f * rate) * decay.floor if decay.form == "bounded" else softplus(f) * rate * -1.0
+
+
+def _at_least(g: Array, step: Step) -> Array:
+    """What is left of a state (B, T, H, n), given its logarithm: no less than the layers before and this one say."""
+    heads, width = g.shape[2:]
+    table = step.weights.at("decay")("bounds", step.n_layers, heads * width).swapaxes(0, 1) * 1.0
+    least = softmax(table)[:, 1 : step.layer + 1].sum(axis=-1).reshape(heads, width)
+    left: Array = np.exp(g) * (1.0 - least) + least
+    return left
 
 
 def _through(rank: int | None, x: Array, name: str, n: int, w: Weights, step: Step, bias: bool = False) -> Array:

@@ -188,6 +188,9 @@ STATES = {"S": "state", "N": "norm", "μ": "top"}
 NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary key": ("k_rope",)}
 INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
 
+#: what it calls convolutions, by what is convolved
+CONVOLUTIONS = {"y": ("conv",), "N": ("conv",), "u": ("u_conv", "x_conv", "inner_conv"), "F": ("decay_conv",)}
+
 
 def compare_caches(run: Run, model: Model) -> None:
     compared = set()
@@ -197,13 +200,7 @@ def compare_caches(run: Run, model: Model) -> None:
         places += [(f"{part}.{under}", name) for under, name in INDEXED.get(line.stored, ())]
         if line.stored in ("convolution", "last token"):
             of = line.statement.left.name.removeprefix("R_")
-            names = (
-                ("conv",)
-                if of in ("y", "N")
-                else (f"{of}_conv", "x_conv", "inner_conv")
-                if of == "u"
-                else (f"{of}_conv",)
-            )
+            names = CONVOLUTIONS.get(of, (f"{of}_conv",))
             places += [(f"{part}.{name}", "recent") for name in names]
         if line.stored == "open entry":
             place = open_entry(part, line.statement.left.name)

@@ -5,15 +5,18 @@ The totals are unique parameters of models that the library itself (fla-core 0.6
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
+from gptcalc.equations.model import remembered
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface import read
 from gptcalc.validate import validate
+from tests.mutation import mutate
 
 #: softmax attention in two of the layers
 ATTENTION = {"layers": [1, 5], "num_heads": 16, "num_kv_heads": 8, "qkv_bias": True, "window_size": 512}
@@ -55,6 +58,15 @@ TOTALS: list[tuple[dict[str, Any], int]] = [
         1_403_935_488,
     ),
     ({"model_type": "gla", "attn": ATTENTION}, 1_357_032_448),
+    ({"model_type": "gla", "attn": [ATTENTION]}, 1_357_032_448),
+    ({"model_type": "gla", "attn": [ATTENTION, {"layers": [2], "num_heads": 8}]}, 1_356_981_760),
+    ({"model_type": "hgrn2"}, 1_364_396_032),
+    (
+        {"model_type": "hgrn2", "use_short_conv": True, "hidden_size": 512, "num_hidden_layers": 3, "expand_ratio": 64},
+        43_016_704,
+    ),
+    ({"model_type": "hgrn2", "use_lower_bound": False}, 1_364_346_880),
+    ({"model_type": "hgrn2", "attn": ATTENTION}, 1_356_011_520),
     ({"model_type": "delta_net", "attn": ATTENTION}, 1_357_181_696),
     ({"model_type": "gated_deltanet", "attn": ATTENTION}, 1_362_091_748),
 ]
@@ -72,6 +84,7 @@ def test_a_config_counts_as_its_class(config: dict[str, Any], total: int) -> Non
     [
         # a state of d_k × d_v in fp32 for each head; the last three tokens' queries, keys and values in two bytes
         ({"model_type": "gla"}, 24 * 4 * 256 * 512 * 4),
+        ({"model_type": "hgrn2"}, 24 * 16 * 128 * 128 * 4),
         ({"model_type": "delta_net"}, 24 * (16 * 128 * 128 * 4 + 3 * 3 * 2048 * 2)),
         # and of RWKV what both mixers read last
         ({"model_type": "rwkv6"}, 24 * (4 * 256 * 512 * 4 + 2 * 2048 * 2)),
@@ -95,7 +108,10 @@ def test_states_do_not_grow(config: dict[str, Any], cache: int) -> None:
         ("delta_net", {"use_beta": False}),
         ("delta_net", {"expand_k": 0.3}),
         ("gated_deltanet", {"attn": {"layers": [1], "num_heads": 7}}),
-        ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}]}),
+        ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}, 5]}),
+        ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}, {"layers": [1], "num_heads": 4}]}),
+        ("hgrn2", {"expand_ratio": 300}),
+        ("hgrn2", {"attnres_block_size": 2}),
         ("rwkv7", {"attn": {"layers": [0], "num_heads": 4}}),
         ("rwkv7", {"value_dim": [2048] * 23 + [4096]}),
         ("rwkv6", {"hidden_act": "silu"}),
@@ -110,9 +126,36 @@ def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str
 
 @pytest.mark.parametrize(
     ("model_type", "missing"),
-    [("hgrn2", "lower bound"), ("hgrn", "lower bound"), ("gsa", "slots"), ("samba", "attn.layers")],
+    [("hgrn", "lower bound"), ("gsa", "slots"), ("samba", "attn.layers")],
 )
 def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -> None:
     with pytest.raises(InputError) as caught:
         read({"model_type": model_type})
     assert missing in caught.value.message
+
+
+#: the error, the module, what is written, what the mutant writes, and what notices it of HGRN2
+MUTANTS = [
+    ("bounds that nobody learns", "equations.linear", ', A_γ="decay.bounds"', "", "total"),
+    ("a projection to keys", "equations.linear", 'if name != "k" or not a.k_from_decay', "if True", "total"),
+    ("a bias of decays", "equations.linear", "if decay.bias else f", "if True else f", "total"),
+    ("decays without a convolution", "equations.linear", "if a.k_from_decay and a.kernel is not None", "if False",
+     "states"),
+]  # fmt: skip
+
+
+def of_hgrn2() -> dict[str, int]:
+    remembered.cache_clear()
+    model = read({"model_type": "hgrn2", "use_short_conv": True}).architecture
+    return {"total": params(model).total, "states": kv(model, context=64).state_bytes}
+
+
+@pytest.mark.parametrize(("error", "module", "old", "new", "name"), MUTANTS, ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_is_noticed(error: str, module: str, old: str, new: str, name: str) -> None:
+    """Of convolutions over four tokens the last three of queries, decays and values."""
+    right = {"total": 1_364_396_032 + 24 * 3 * 4 * 2048, "states": 24 * (16 * 128 * 128 * 4 + 3 * 3 * 2048 * 2)}
+    assert of_hgrn2() == right
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(importlib.import_module(f"gptcalc.{module}"), old, new, patch)
+        assert of_hgrn2()[name] != right[name], error
+    remembered.cache_clear()

@@ -1,4 +1,5 @@
-"""Linear attention as the flash-linear-attention library has it: delta nets, gated or not, and gated linear attention.
+"""Linear attention as the flash-linear-attention library has it: delta nets, gated or not, gated linear
+attention, HGRN2.
 
 The facts are those of the library's own classes (fla-core 0.6); transformers has none of these types.
 """
@@ -12,8 +13,19 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.mamba import PLAIN, biases, expanded, low_rank, mamba_names
-from gptcalc.sources.huggingface.pattern import enumerated, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, fill, number, optional, rmsnorm, sites, size, when
+from gptcalc.sources.huggingface.pattern import enumerated, expression, stack
+from gptcalc.sources.huggingface.reader import (
+    SEARCHED,
+    Hole,
+    Reader,
+    fill,
+    number,
+    optional,
+    rmsnorm,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.tensors import Names, bare, in_layers
 
 
@@ -120,6 +132,7 @@ def hybrid(
                 "bias": sites(qkv="attn.qkv_bias"),
             },
             **document,
+            SEARCHED: Hole(lambda fields: further(fields, mixer, feed_forward)),
         },
         defaults={"attn.rope_theta": 10000.0, "attn.qkv_bias": False, **defaults},
         only=only,
@@ -129,15 +142,44 @@ def hybrid(
             **in_layers(PREFIX, {"attn.norm": "attn_norm", **theirs, "attn.out": f"{attention}.o_proj", **names}),
         },
     )
-    return replace(reader, nested=("attn",))
+    return replace(reader, nested=("attn",), several=("attn",))
 
 
-def attention_width(fields: Fields) -> int:
+def attention_width(fields: Fields, at: str = "attn") -> int:
     """A head's equal share of the model's width."""
-    d, heads = fields.needed("hidden_size"), fields.needed("attn.num_heads")
+    d, heads = fields.needed("hidden_size"), fields.needed(f"{at}.num_heads")
     if d % heads:
-        raise InputError(f"{fields.within}attn.num_heads: {d} channels are no multiple of {heads} heads")
+        raise InputError(f"{fields.within}{at}.num_heads: {d} channels are no multiple of {heads} heads")
     return d // heads
+
+
+def further(fields: Fields, mixer: str, feed_forward: str) -> dict[str, Any]:
+    """Sections of attention of further kinds, where `attn` is a list, and which layers have which."""
+    n = 1
+    while any(name.startswith(f"attn.{n}.") for name in fields.values):
+        n += 1
+    if n == 1:
+        return {}
+    depth = fields.needed("num_hidden_layers")
+    units = [mixer] * depth
+    sections: dict[str, Any] = {"attn": {"position": "rope"}}
+    for k in range(n):
+        at, name = (f"attn.{k}" if k else "attn"), f"attn{k}"
+        for layer in fields.items(f"{at}.layers") or ():
+            if type(layer) is not int or not 0 <= layer < depth or units[layer] != mixer:
+                fields.wrong((f"{at}.layers",), "numbers of layers, each once in all", fields.get(f"{at}.layers"))
+            units[layer] = name
+        sections[name] = {
+            "like": "attn",
+            "n_heads": fields.needed(f"{at}.num_heads"),
+            "n_kv_heads": fields.size(f"{at}.num_kv_heads") or fields.needed(f"{at}.num_heads"),
+            "d_head": attention_width(fields, at),
+            **({"window": window} if (window := fields.size(f"{at}.window_size")) else {}),
+            "rope": {"theta": fields.number(f"{at}.rope_theta") or 10000.0},
+            "bias": "qkv" if fields.flag(f"{at}.qkv_bias") else "none",
+        }
+    blocks = [f"{unit}+{feed_forward}" for unit in units]
+    return {"layers": expression(blocks), **sections}
 
 
 DELTA_NET = fla(
@@ -202,6 +244,54 @@ GATED_LINEAR = fla(
 )
 
 
+def heads_of_ratio(fields: Fields) -> int:
+    """As many as have expand_ratio channels each, or a number."""
+    d, ratio = fields.needed("hidden_size"), fields.size("expand_ratio")
+    given = fields.size("num_heads")
+    heads = given if ratio is None else d // ratio
+    if not heads or d % heads:
+        name = "num_heads" if ratio is None else "expand_ratio"
+        raise InputError(f"{fields.within}{name}: {d} channels are no multiple of {heads} heads")
+    return heads
+
+
+def ratio(fields: Fields) -> int:
+    """Channels of a head's queries and of its decay, which bounds have as many of as the model."""
+    given = fields.size("expand_ratio") or fields.needed("hidden_size") // heads_of_ratio(fields)
+    if fields.flag("use_lower_bound") and given * heads_of_ratio(fields) != fields.needed("hidden_size"):
+        raise InputError(f"{fields.within}expand_ratio: with use_lower_bound decays have as many channels as the model")
+    return given
+
+
+HGRN2 = fla(
+    {
+        "n_heads": Hole(heads_of_ratio),
+        "d_k": Hole(ratio),
+        "d_v": Hole(lambda fields: fields.needed("hidden_size") // heads_of_ratio(fields)),
+        "qk_norm": "none",
+        "activation": "queries",
+        "k_from_decay": True,
+        "decay": {
+            "over": "channel",
+            "form": "sigmoid",
+            "divisor": 1.0,
+            "bias": False,
+            "bounds": when("use_lower_bound", True),
+        },
+        "out_norm": {"over": "full", "eps": number("norm_eps")},
+    },
+    {"expand_ratio": 128, "use_short_conv": False, "use_lower_bound": True},
+    {"elementwise_affine": True, "attnres_block_size": None},
+    {
+        "linear.v": "attn.i_proj",
+        "linear.v_conv": "attn.i_conv1d",
+        "linear.decay": "attn.f_proj",
+        "linear.decay_conv": "attn.f_conv1d",
+        "linear.out_norm": "attn.g_norm",
+    },
+).but(names={"decay.bounds": bare("model.lower_bounds")})
+
+
 def in_layers_of_attention(fields: Fields) -> str:
     """The layers with attention, which a config must number: the class has some where it doesn't."""
     if not fields.present("attn.layers"):
@@ -242,5 +332,6 @@ READERS: dict[str, Reader] = {
     "delta_net": DELTA_NET,
     "gated_deltanet": GATED_DELTA_NET,
     "gla": GATED_LINEAR,
+    "hgrn2": HGRN2,
     "samba": SAMBA,
 }

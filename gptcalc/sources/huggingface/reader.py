@@ -206,6 +206,7 @@ class Reader:
         is counted; where the config brings the vendor's code, a value beyond `only` is refused.
     beyond: fields that count although the type's class in transformers doesn't read them, as its vendor's code does.
     nested: objects inside the config whose fields are written with a dot: attn_config.kv_n_heads.
+    several: those of them that may be lists of objects; the second one's fields are attn.1.layers.
     """
 
     document: Mapping[str, Any]
@@ -218,6 +219,7 @@ class Reader:
     beyond: frozenset[str] = frozenset()
     called: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
     like: str | None = None
     classes: Classes | None = None
     aside: tuple[Any, ...] = ()
@@ -254,6 +256,7 @@ class Reader:
             beyond=self.beyond | frozenset(beyond),
             called=self.called + called,
             nested=self.nested,
+            several=self.several,
             like=like,
             classes=classes if classes is not None else self.classes,
         )
@@ -263,8 +266,10 @@ class Reader:
         flat = dict(config)
         for key in self.nested:
             value = flat.pop(key, None)
-            if isinstance(value, Mapping):
-                flat |= {f"{key}.{inner}": item for inner, item in value.items()}
+            objects = value if isinstance(value, list) and key in self.several else [value]
+            if value is not None and all(isinstance(one, Mapping) for one in objects):
+                for n, one in enumerate(objects):
+                    flat |= {f"{key}.{n}.{inner}" if n else f"{key}.{inner}": item for inner, item in one.items()}
             elif value is not None:
                 raise InputError(f"{within}{key}: expected an object, found {shown(value)}")
         known = class_of(self.like or model_type)

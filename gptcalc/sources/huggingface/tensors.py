@@ -145,7 +145,7 @@ MATRICES = frozenset({
     "head", "projection", "latent_down", "latent_up", "weights",
     "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
-    "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
+    "decay_conv", "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
     "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
     "shift_a", "shift_b", "spread", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",

@@ -58,7 +58,6 @@ UNSUPPORTED: dict[str, str] = {
     "glm5_next_text": "its hybrid of linear and latent attention is not read yet",
     "gsa": "memory in slots that a softmax reads is not supported yet",
     "hgrn": "decays with a learned lower bound for each layer are not supported yet",
-    "hgrn2": "decays with a learned lower bound for each layer are not supported yet",
     "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
     "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",

@@ -1,0 +1,139 @@
+"""How tests/golden/hgrn2 was made: by hand, in torch.
+
+    python -m tests.golden_fla FOLDER
+
+with PyTorch 2.13.0 on a CPU: fla-core's classes need kernels, so these modules are written for this, from what its
+classes compute (fla/layers/hgrn2.py, fla/models/hgrn2) and the recurrence of fla/ops/gla/naive.py. Nothing of the
+program is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+
+TOKENS = 13
+CONFIG: dict[str, Any] = {
+    "architectures": ["HGRN2ForCausalLM"], "model_type": "hgrn2", "vocab_size": 97, "hidden_size": 32,
+    "num_hidden_layers": 3, "expand_ratio": 8, "use_short_conv": True, "conv_size": 3, "intermediate_size": 40,
+    "max_position_embeddings": 64, "norm_eps": 1e-5, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+class Norm(nn.Module):  # type: ignore[misc]
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + CONFIG["norm_eps"]) * self.weight
+
+
+class Convolution(nn.Conv1d):  # type: ignore[misc]
+    """Each channel over each token and those before it."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, n, CONFIG["conv_size"], groups=n, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(F.pad(x.transpose(1, 2), (self.kernel_size[0] - 1, 0))).transpose(1, 2)
+
+
+class Mixer(nn.Module):  # type: ignore[misc]
+    def __init__(self, d: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.q_proj, self.f_proj, self.i_proj, self.o_proj = (nn.Linear(d, d, bias=False) for _ in range(4))
+        self.q_conv1d, self.f_conv1d, self.i_conv1d = (Convolution(d) for _ in range(3))
+        self.g_norm = Norm(d)
+
+    def forward(self, x: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+        batch, new, d = x.shape
+        q, f, i = self.q_conv1d(self.q_proj(x)), self.f_conv1d(self.f_proj(x)), self.i_conv1d(self.i_proj(x))
+        left = bound + (1 - bound) * torch.sigmoid(f)
+        q, left, i = (y.view(batch, new, -1, self.width) for y in (F.silu(q), left, i))
+        state = torch.zeros(batch, d // self.width, self.width, self.width, dtype=x.dtype)
+        read = []
+        for t in range(new):
+            state = state * left[:, t, :, :, None] + (1 - left[:, t])[..., None] * i[:, t, :, None]
+            read.append(torch.einsum("bhk,bhkv->bhv", q[:, t] * self.width**-0.5, state))
+        return self.o_proj(self.g_norm(torch.stack(read, 1).reshape(batch, new, d)))
+
+
+class Mlp(nn.Module):  # type: ignore[misc]
+    def __init__(self, d: int, inner: int) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(d, inner, bias=False), nn.Linear(d, inner, bias=False)
+        self.down_proj = nn.Linear(inner, d, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    def __init__(self, c: dict[str, Any]) -> None:
+        super().__init__()
+        d = c["hidden_size"]
+        self.attn_norm, self.mlp_norm = Norm(d), Norm(d)
+        self.attn, self.mlp = Mixer(d, c["expand_ratio"]), Mlp(d, c["intermediate_size"])
+
+    def forward(self, x: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+        x = x + self.attn(self.attn_norm(x), bound)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Stack(nn.Module):  # type: ignore[misc]
+    def __init__(self, c: dict[str, Any]) -> None:
+        super().__init__()
+        self.embeddings = nn.Embedding(c["vocab_size"], c["hidden_size"])
+        self.lower_bounds = nn.Parameter(torch.zeros(c["num_hidden_layers"], c["hidden_size"]))
+        self.layers = nn.ModuleList(Block(c) for _ in range(c["num_hidden_layers"]))
+        self.norm = Norm(c["hidden_size"])
+
+
+class Language(nn.Module):  # type: ignore[misc]
+    def __init__(self, c: dict[str, Any]) -> None:
+        super().__init__()
+        self.model = Stack(c)
+        self.lm_head = nn.Linear(c["hidden_size"], c["vocab_size"], bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        shares = self.model.lower_bounds.softmax(0)
+        bounds = shares.cumsum(0) - shares[0]
+        x = entered = self.model.embeddings(tokens)
+        hidden = []
+        for layer, bound in zip(self.model.layers, bounds, strict=True):
+            x = layer(x, bound)
+            hidden.append(x)
+        return self.lm_head(self.model.norm(x)), torch.stack(hidden), entered
+
+
+@torch.no_grad()
+def make(folder: Path) -> None:
+    model, generator = Language(CONFIG), torch.Generator().manual_seed(11)
+    for name, parameter in model.named_parameters():
+        noise = 0.3 * torch.randn(parameter.shape, generator=generator)
+        parameter.copy_(noise + (1.0 if name.endswith("norm.weight") else 0.0))
+    folder = folder / "hgrn2"
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(model.state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
+    tokens = torch.randint(3, CONFIG["vocab_size"], (1, TOKENS), generator=generator)
+    truths = {"input_ids": tokens.numpy()}
+    for end, dtype in (("", torch.float32), ("_f64", torch.float64)):
+        logits, hidden, entered = model.to(dtype)(tokens)
+        truths |= {"logits" + end: logits.numpy(), "hidden_after_block" + end: hidden.numpy()}
+        truths |= {} if end else {"embeds": entered.numpy()}
+    np.savez_compressed(folder / "io.npz", **truths)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
