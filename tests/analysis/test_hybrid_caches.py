@@ -10,7 +10,9 @@ import pytest
 
 from gptcalc.analysis.memory import cache, engines
 from gptcalc.analysis.memory.cache import kv, pools, types
-from gptcalc.analysis.memory.engines import held
+from gptcalc.analysis.memory.engines import Held, Paging, held
+from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.vllm import generation
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import Engine
 from gptcalc.document import build
@@ -65,6 +67,9 @@ LOGGED: dict[str, tuple[float, Callable[[], float]]] = {
         544, lambda: block("qwen3-next-80b-a3b", "bf16")),
     "vLLM, Qwen3.5-9B, states in fp32: attention block size 528 (pull request 37467)": (
         528, lambda: block("qwen3.5-9b", "fp32")),
+    "vLLM, Nemotron-Nano-9B-v2: three pages of states": (
+        27 * 3 * 672 * 2 * 8 * 128 * 2 / MIB,
+        lambda: kv(model("nemotron-nano-9b-v2"), context=1, engine="vllm", state_dtype="bf16").state_bytes / MIB),
     "transformers, Mamba-130M: states of 24 layers in fp32, convolutions over the last 4 in bf16": (
         24 * 1536 * (16 * 4 + 4 * 2) / MIB, lambda: state("mamba-130m", "transformers")),
     "ideal, Mamba-130M: the last 3": (24 * 1536 * (16 * 4 + 3 * 2) / MIB, lambda: state("mamba-130m", "ideal")),
@@ -79,7 +84,7 @@ def test_logged(log: str) -> None:
 
 def test_pages_of_states_are_padded_in_vllm() -> None:
     """Of a page of Qwen3.5-9B 0.76% is padding (pull request 37467)."""
-    parts = held("vllm", pools(equations(model("qwen3.5-9b")), types("bf16", "fp32")), 1)
+    parts = held("vllm", pools(equations(model("qwen3.5-9b")), types("bf16", "fp32")), 1, paging=Paging(states=1))
     page = next(part.bytes // part.pool.layers for part in parts if part.pool.grows)
     constant = [part for part in parts if part.pool.kind in engines.CONSTANT and part.pool.layers]
     layers = constant[0].pool.layers
@@ -96,7 +101,47 @@ def test_layers_fill_groups_in_vllm() -> None:
         "full": attention, "state": mamba, "padding": -mamba % attention
     }  # fmt: skip
     page = 672 * 2 * 8 * 128 * 2
-    assert found.bytes == (attention + mamba + 1) * page
+    assert found.bytes == (attention + 3 * (mamba + 1)) * page
+
+
+def logged(name: str, kv_dtype: str, context: int, states: int, latents: int = 64, tp: int = 1) -> list[Held]:
+    """What vLLM sets aside for a sequence on one device."""
+    found = pools(equations(model(name)), types(kv_dtype, "fp32", "vllm"), Layout(tp=tp))
+    return held("vllm", found, context, paging=Paging(1, states, latents))
+
+
+def test_recurrent_layers_had_one_page() -> None:
+    """vLLM 0.19, Qwen3.5-27B (issue 40691): 290,864 tokens are 371 pages in each of four groups, 33.04 requests."""
+    parts = logged("qwen3.5-27b", "bf16", 32768, states=1)
+    full = next(part for part in parts if part.pool.grows)
+    tokens, page = 784, 784 * 2 * 4 * 256 * 2
+    assert full.tokens == 42 * tokens
+    assert 371 * tokens == 290864
+    blocks = sum(part.bytes for part in parts) // (16 * page)
+    assert blocks == 42 + 3
+    assert any(round(number / blocks, 2) == 33.04 for number in range(4 * 371, 4 * 372))
+
+
+def test_latents_beside_recurrent_layers() -> None:
+    """vLLM 0.11, Kimi-Linear-48B on two devices (issue 28228): 75,840 tokens in 2.30 GiB, 2.48 requests of 120,000."""
+    parts = logged("kimi-linear-48b-a3b", "bf16", 120000, states=1, tp=2)
+    assert 75840 % 960 == 0
+    assert next(part.tokens for part in parts if part.pool.grows) == 125 * 960
+    assert 2.30 * GIB / sum(part.bytes for part in parts) == pytest.approx(2.48, abs=0.02)
+    assert next(part.tokens for part in logged("kimi-linear-48b-a3b", "bf16", 1, 2, 128, 2) if part.pool.grows) == 1024
+
+
+def test_recurrent_layers_have_two_pages_where_prefixes_are_cached() -> None:
+    """vLLM 0.24, Qwen3.6-35B-A3B in fp8 (club-3090, issue 612): 4.33 requests of 131,072 tokens in 5.98 GiB. What is
+    kept before the convolutions stays in bf16."""
+    parts = logged("qwen3.6-35b-a3b", "fp8", 131072, states=2)
+    assert next(part.tokens for part in parts if part.pool.grows) == 63 * 2096
+    assert 5.98 * GIB / sum(part.bytes for part in parts) == pytest.approx(4.33, abs=0.01)
+
+
+def test_pages_by_version() -> None:
+    assert [generation(version).states for version in ("0.11", "0.19", "0.26", "0.29", "0.33")] == [1, 1, 2, 2, 3]
+    assert generation("0.33").paging(stages=2, guessed=1) == Paging(3, 4, 128)
 
 
 MUTANTS = [
@@ -109,6 +154,7 @@ MUTANTS = [
      "vLLM, Qwen3.5-9B, states in fp32: attention block size 528 (pull request 37467)"),
     (engines, "states.get(pool.name, 0) + pool.bytes", "max(states.get(pool.name, 0), pool.bytes)",
      "vLLM, Qwen3-Next-80B, states in bf16: attention block size 544"),
+    (engines, "paging.states * pool.layers", "pool.layers", "vLLM, Nemotron-Nano-9B-v2: three pages of states"),
     (cache, "if part.pool.kind in CONSTANT", 'if part.pool.kind == "state"',
      "llama.cpp, Falcon-H1-1.5B: R and S"),
 ]  # fmt: skip

@@ -57,7 +57,7 @@ class KVCache(Outcome, frozen=True, omit_defaults=True):
 class Types(NamedTuple):
     """The data types of keys (with all that is not values), of values, of recurrent states, of an indexer's keys.
 
-    scales: whether latents that are K and V at once have scales among them in fp8, too.
+    scales: whether latents that are K and V at once have scales among them in fp8, too, as servers keep them.
     """
 
     k: DType
@@ -67,7 +67,8 @@ class Types(NamedTuple):
     scales: bool = False
 
     def of(self, line: Line, chosen: bool = False) -> DType:
-        """The type in which a store line's left side is kept. States of convolutions are kept like keys.
+        """The type in which a store line's left side is kept. What is kept before convolutions is kept like keys, by
+        servers in 16 bits at least (vLLM's mamba_cache_dtype, SGLang's).
 
         chosen: an indexer chooses among the latents. In fp8 these then have scales, and the rotary key stays in 16
         bits, as DeepSeek-V3.2 published it (FlashMLA, "FP8 KV cache format"; vLLM's fp8_ds_mla).
@@ -83,6 +84,8 @@ class Types(NamedTuple):
             case "latent" if scaled:
                 return FP8_SCALED
             case "rotary key" if scaled:
+                return BF16
+            case "convolution" if self.scales and self.k.row_bytes(64) < BF16.row_bytes(64):
                 return BF16
             case "open entry" if self.k is FP8_DS_MLA:
                 return self.state  # fp32 in vLLM (deepseek_v4/compressor.py)

@@ -12,10 +12,13 @@ vllm
     the cache's type (deepseek_v2.py, DeepseekV32IndexerCache). Where full and windowed layers mix, all pages have the
     same bytes and form groups of equally many layers, padded (vllm/v1/core/kv_cache_utils.py,
     unify_kv_cache_spec_page_size, _get_kv_cache_groups_uniform_page_size). So its start-up check asks for one request
-    of max_model_len. A recurrent layer has one page for a sequence, its state and the last tokens before its
-    convolutions together (MambaSpec); where layers attend beside it, their pages take in as many tokens as that
-    needs, a multiple of 16 or 64, and its page is padded to theirs
-    (vllm/model_executor/models/config.py, HybridAttentionMambaModelConfig). Compressed entries are in packed.py.
+    of max_model_len. A page of a recurrent layer is its state and the last tokens before its convolutions together
+    (MambaSpec); where layers attend beside it, their pages take in as many tokens as that needs, a multiple of 16, of
+    latents 128 (64 before 0.29), and its page is padded to theirs (vllm/platforms/interface.py,
+    _align_hybrid_block_size). A sequence has one such page; where prefixes are cached, as they are by default since
+    0.23 to 0.26, the last one beside the one that it fills, and since 0.33 a third, which Mamba-2 and some kernels of
+    the others write within a pass (MambaSpec, num_prefill_checkpoint_blocks; counted for all); and one more for each
+    token that is guessed. Compressed entries are in packed.py.
 llama.cpp
     One cache for all sequences (--kv-unified, its server's default), rounded up to 256 cells (src/llama-context.cpp).
     Windowed layers have a cache of their own, of a window a sequence and one micro-batch, rounded likewise
@@ -65,6 +68,18 @@ IN_FLIGHT = 8192
 FP32 = 4
 #: vLLM makes groups as large as the larger kind of layers where the smaller has at least this share of it
 GROUP_RATIO = (3, 2)
+
+
+class Paging(NamedTuple):
+    """What differs among versions of vLLM, and with how it is run; without one, as in 0.33."""
+
+    passes: int = 2  # that are in flight at once
+    states: int = 3  # pages that a recurrent layer has for a sequence
+    latents: int = 128  # tokens of which a page of latents has a multiple, beside recurrent layers
+    slots: bool = False  # whether a block has a place of its own for every size of page
+
+
+NEWEST = Paging()
 
 
 #: what kind of cache a store line needs; of `cross` there is one share for every source token
@@ -171,14 +186,12 @@ def held(
     pools: list[Pool],
     context: int,
     chunk: int | None = None,
-    passes: int = 2,
     sequences: int = 1,
-    slots: bool = False,
+    paging: Paging = NEWEST,
 ) -> list[Held]:
     """What an engine sets aside for sequences of `context` tokens, pool by pool.
 
-    chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; passes: that vLLM has in flight;
-    slots: whether its blocks are those of its first runner.
+    chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; paging: of the version of vLLM.
     """
     if _is_compressed(pools) and engine == "transformers":
         raise InputError(
@@ -192,9 +205,9 @@ def held(
             "ideal and transformers are",
             "unsupported",
         )
-    flying = in_flight(engine, chunk, passes)
+    flying = in_flight(engine, chunk, paging.passes)
     if engine == "vllm" and _is_compressed(pools):
-        return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, slots)]
+        return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, paging.slots)]
     if engine == "llama.cpp" and _is_compressed(pools):
         return [part._replace(times=sequences) for part in _streams(pools, context, flying)]
     if engine == "sglang":
@@ -203,7 +216,7 @@ def held(
     recurrent = _recurrent(pools)
     constant = [pool for pool in pools if not pool.grows]
     if engine == "vllm" and growing and recurrent:
-        found = [part._replace(times=sequences) for part in _hybrid(growing, recurrent, context, flying)]
+        found = [part._replace(times=sequences) for part in _hybrid(growing, recurrent, context, flying, paging)]
         constant = [pool for pool in constant if pool not in recurrent]
     elif engine == "llama.cpp" and sequences:
         found = [_unified(pool, growing, sequences, context, flying) for pool in growing]
@@ -379,7 +392,7 @@ def _padding(layers: list[tuple[int, int]]) -> list[Held]:
     return [Held(Pool("padding layers", count, "padding", None, 0, 0), 0, size)] if size else []
 
 
-def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int) -> list[Held]:
+def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int, paging: Paging) -> list[Held]:
     """Attention beside recurrent layers: all pages are as large as a state, or as the attention's that hold one."""
     sizes = {pool.bytes for pool in growing}
     if len(sizes) > 1:
@@ -392,7 +405,7 @@ def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int
     states: dict[str, int] = {}
     for pool in recurrent:
         states[pool.name] = states.get(pool.name, 0) + pool.bytes
-    least = LATENT_PAGE if growing[0].kind in ("latent", "index") else PAGE
+    least = paging.latents if growing[0].kind in ("latent", "index") else PAGE
     block = least * -(-max(states.values()) // (least * token))
     page = block * token
     found = []
@@ -406,8 +419,10 @@ def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int
     for pool in recurrent:
         first = next(other for other in recurrent if other.name == pool.name) is pool
         rest = page - states[pool.name] if first else 0
-        found.append(Held(pool, 0, pool.layers * (pool.bytes + rest)))
+        found.append(Held(pool, 0, paging.states * pool.layers * (pool.bytes + rest)))
         if first:
             kinds[states[pool.name]] = kinds.get(states[pool.name], 0) + pool.layers
-    every = [(n, pages[limit] * page) for limit, n in layers.items()] + [(n, page) for n in kinds.values()]
+    every = [(n, pages[limit] * page) for limit, n in layers.items()] + [
+        (n, paging.states * page) for n in kinds.values()
+    ]
     return found + _padding(every)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
-from gptcalc.analysis.memory.engines import Held, Pool, check_runs, chunk_of, form_of, held
+from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest
@@ -76,7 +76,7 @@ class Inference:
     def forget(self) -> None:
         """What was found for other stages or another width; vLLM's generations share it otherwise."""
         self._widest: dict[tuple[int, int, int], tuple[Moment, int]] = {}
-        self._kept: dict[tuple[int, int, int, int, bool], int] = {}
+        self._kept: dict[tuple[int, int, int, Paging], int] = {}
 
     def _beside(self, draft: Architecture) -> Inference:
         check_pair(self.architecture, draft)
@@ -241,25 +241,22 @@ class Inference:
     def own(self, number: int, sequences: int, context: int) -> list[Held]:
         """The same without a draft's."""
         pools, how = self.stages[number].pools, self.how
-        passes = self.passes_in_flight
-        return held(how.engine, pools, context, how.prefill_chunk, passes, sequences, self.slots)
+        return held(how.engine, pools, context, how.prefill_chunk, sequences, self.paging)
 
     @property
-    def passes_in_flight(self) -> int:
-        """Of vLLM, at most; one more for each further stage of a pipeline."""
-        return (1 if self.generation is None else self.generation.passes) + self.parallel.pp - 1
-
-    @property
-    def slots(self) -> bool:
-        """Whether vLLM's blocks are those of its first runner."""
-        return self.generation is not None and self.generation.slots
+    def paging(self) -> Paging:
+        """How vLLM's cache is cut. A model beside it, or its own modules, guess one token at least, or one each."""
+        if self.generation is None:
+            return NEWEST
+        modules = self.architecture.mtp.n if self.how.mtp and self.architecture.mtp is not None else 0
+        return self.generation.paging(self.parallel.pp, max(modules, self.draft is not None))
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
         return Device.holding(**self._parts(number, sequences, context)._asdict())
 
     def _parts(self, number: int, sequences: int, context: int) -> Parts:
-        key = number, sequences, context, self.passes_in_flight, self.slots
+        key = number, sequences, context, self.paging
         if key not in self._kept:
             self._kept[key] = sum([part.total for part in self.held(number, sequences, context)])
         if self.buffers is not None:

@@ -106,7 +106,7 @@ def hold(run: Inference, stage: int, budget: int, context: int) -> tuple[Room, D
     requests = largest(lambda n: fits(n, context)) or 0
     one = run.device(stage, max(requests, 1), context)
     beside = Device.holding(weights=one.weights, activations=one.activations, overhead=one.overhead)
-    cut = None if run.draft is not None else blocks(run.how.engine, run.stages[stage].pools, run.slots)
+    cut = None if run.draft is not None else blocks(run.how.engine, run.stages[stage].pools, run.paging.slots)
     found = room(max(budget - beside.total, 0), lambda length: kept(1, length), context, cut)
     return replace(found, requests=requests, longest=largest(lambda n: fits(1, n))), beside
 

@@ -36,6 +36,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from gptcalc.analysis.memory.engines import LATENT_PAGE, Paging
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import (
     ACTIVATIONS,
@@ -71,6 +72,7 @@ class Generation(NamedTuple):
     keeps_rows: bool = False  # whether the sampler keeps a row for every multiprocessor
     graphs: bool = True  # whether they are set aside before the cache is
     pads: bool = False  # whether matrices in mxfp4 are padded
+    states: int = 1  # pages that a recurrent layer has for a sequence
     starts: int = 0  # that were measured
 
     @property
@@ -78,10 +80,10 @@ class Generation(NamedTuple):
         """That are in flight at once."""
         return 1 if self.runner == "first" else 2
 
-    @property
-    def slots(self) -> bool:
-        """Whether blocks have a place of its own for every size of page."""
-        return self.runner == "first"
+    def paging(self, stages: int = 1, guessed: int = 0) -> Paging:
+        """With so many stages of a pipeline, and tokens that are guessed at once."""
+        first = self.runner == "first"
+        return Paging(self.passes + stages - 1, self.states + guessed, LATENT_PAGE if first else 128, slots=first)
 
     @property
     def tiles(self) -> dict[str, int]:
@@ -102,9 +104,9 @@ class Generation(NamedTuple):
 GENERATIONS = (
     Generation((0, 8), "first", 38, graphs=False, pads=True, starts=9),
     Generation((0, 17), "first", 14, keeps_rows=True, graphs=False, pads=True),
-    Generation((0, 21), "first", 14, keeps_rows=True),
-    Generation((0, 29), "second", 2, starts=28),
-    Generation((0, 33), "second", 14),
+    Generation((0, 21), "first", 14, keeps_rows=True, states=2),  # 0.22 has one
+    Generation((0, 29), "second", 2, states=2, starts=28),
+    Generation((0, 33), "second", 14, states=3),
 )
 
 
