@@ -7,15 +7,16 @@ of, byte for byte; whatever is not there (a checkout has no index, nor have one'
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from gptcalc.conventions import CompareRun, DiffRun
+from gptcalc.errors import InputError
 from gptcalc.report.figures import FIGURES, Facts, row
 from gptcalc.sources import load
-from gptcalc.sources.preset import SUFFIX, folder, names
+from gptcalc.sources.preset import SUFFIX, folder, names, own
 
 if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
@@ -70,6 +71,22 @@ class Index:
             return Facts(model.architecture, model.written, how, budget, devices)
         alike = how.to(CompareRun) == CompareRun() and budget is None and devices == 1
         return Indexed(name, {k: v for k, v in known.items() if alike or not FIGURES[k].of_run}, how, budget, devices)
+
+    def each(
+        self,
+        listed: Iterable[str],
+        how: DiffRun,
+        usable: Sequence[int] = (),
+        left: list[str] | None = None,
+    ) -> Iterator[Facts]:
+        """Facts of many presets. One's own that are no models are left out where `left` takes the reasons."""
+        for name in listed:
+            try:
+                yield self.facts(name, how, *usable)
+            except InputError as error:
+                if left is None or own(name) is None:
+                    raise
+                left.append(f"left out, of your own: {error.message}")
 
 
 class Indexed(Facts):

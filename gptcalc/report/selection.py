@@ -27,10 +27,12 @@ class Selection(Struct, frozen=True):
     size: str | None = None
     year: str | None = None
 
-    def presets(self, how: CompareRun, usable: Sequence[int] | None = None) -> list[Facts]:
-        """Those that are as asked for, by name. `usable`: bytes of a device, and how many there are. InputError where
-        no preset at all has such a family or feature."""
-        found = [facts for facts in _named(self.pattern, how, usable) if self.fits(facts)]
+    def presets(
+        self, how: CompareRun, usable: Sequence[int] | None = None, left: list[str] | None = None
+    ) -> list[Facts]:
+        """Those that are as asked for, by name. `usable`: bytes of a device, and how many there are; `left` is told
+        which of one's own are no models. InputError where no preset at all has such a family or feature."""
+        found = [facts for facts in _named(self.pattern, how, usable, left) if self.fits(facts)]
         if not found and (self.family is not None or self.feature):
             self.refuse_unknown()
         return found
@@ -50,7 +52,7 @@ class Selection(Struct, frozen=True):
 
     def refuse_unknown(self) -> None:
         """Nothing was found: perhaps because no preset at all has such a family or feature."""
-        every = list(_named(None, CompareRun()))
+        every = list(_named(None, CompareRun(), left=[]))
         families = {_said(facts, "family").lower() for facts in every}
         words = {word for facts in every for word in _said(facts, "features").split()}
         for option, given, known in (
@@ -63,13 +65,13 @@ class Selection(Struct, frozen=True):
                     raise InputError(f"{option} {printable(word)!r}: no preset has it", hint, "usage")
 
 
-def _named(pattern: str | None, how: CompareRun, usable: Sequence[int] | None = None) -> Iterator[Facts]:
+def _named(
+    pattern: str | None, how: CompareRun, usable: Sequence[int] | None = None, left: list[str] | None = None
+) -> Iterator[Facts]:
     wanted = (pattern or "").lower()
     glob = any(sign in wanted for sign in "*?[")
-    index = Index()
-    for name in names():
-        if fnmatchcase(name, wanted) if glob else wanted in name:
-            yield index.facts(name, how, *(usable or ()))
+    meant = (name for name in names() if (fnmatchcase(name, wanted) if glob else wanted in name))
+    return Index().each(meant, how, usable or (), left)
 
 
 def _said(facts: Facts, key: str) -> str:

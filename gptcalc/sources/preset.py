@@ -51,8 +51,19 @@ def own_folders() -> list[str]:
 
 def names(directory: str | None = None) -> list[str]:
     """Every preset's name, one's own among them, sorted; or those of one folder."""
-    places = [directory] if directory is not None else [folder(), *own_folders()]
-    return sorted({file.removesuffix(SUFFIX) for place in places for file in _files(place) if file.endswith(SUFFIX)})
+    if directory is not None:
+        return sorted(_listed(directory))
+    mine = {name for place in own_folders() for name in _listed(place) if is_name(name) and own(name) is not None}
+    return sorted(mine.union(_listed(folder())))
+
+
+def _listed(place: str) -> list[str]:
+    return [file.removesuffix(SUFFIX) for file in _files(place) if file.endswith(SUFFIX)]
+
+
+def is_name(word: str) -> bool:
+    """Whether a preset may be called so: letters, digits, dots and dashes, no dot in front."""
+    return word[:1] not in ("", ".") and all(ch.isalnum() or ch in "._-" for ch in word)
 
 
 def _files(place: str) -> list[str]:
@@ -65,7 +76,7 @@ def _files(place: str) -> list[str]:
 def path(name: str) -> str | None:
     """The file of a preset; one's own never takes the place of one that comes with the program. No other file is looked
     at, so a start costs the same with any number of presets."""
-    if not name or not all(ch.isalnum() or ch in "._-" for ch in name):
+    if not is_name(name):
         return None
     file = os.path.join(folder(), name + SUFFIX)
     return file if os.path.isfile(file) else own(name)

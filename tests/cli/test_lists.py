@@ -214,3 +214,25 @@ def test_both_unknown_models_of_a_diff_are_named(gptcalc: Command) -> None:
 def test_help_is_as_wide_as_the_terminal(width: int, gptcalc: Command) -> None:
     lines = gptcalc("memory", "--help", terminal=width).out.splitlines()
     assert width - 20 < max(map(len, lines)) <= width
+
+
+def test_files_that_are_no_presets_do_not_spoil_a_list(
+    tmp_path: Path, gptcalc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the folder of one's own presets: files without a name, folders, links in a circle, broken ones."""
+    monkeypatch.setenv("GPTCALC_PRESETS", str(tmp_path))
+    (tmp_path / ".yaml").write_text("")
+    (tmp_path / "x y.yaml").write_text("d: 8")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "circle.yaml").symlink_to("circle.yaml")
+    (tmp_path / "broken.yaml").write_text("name: broken\n")
+    (tmp_path / "mine.yaml").write_text("{name: mine, d: 16, v: 20, c: 8, n_heads: 2, n_layers: 1, d_ff: 8}")
+    listed = gptcalc("presets", "--columns", "model")
+    assert listed.status == 0
+    assert "mine" in listed.out.split()
+    assert [line for line in listed.lines if "left out" in line] == [
+        "gptcalc: note: left out, of your own: broken: d is missing"
+    ]
+    assert gptcalc("compare", "--all", "--columns", "model").status == 0
+    assert gptcalc("params", "broken").err == "gptcalc: broken: d is missing\n"
+    assert gptcalc("params", "circle").status == gptcalc("params", "folder").status == 2

@@ -55,8 +55,7 @@ def command(
         warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
         found.append(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())))
     if listed:
-        index = Index()
-        found += [index.facts(name, how, *(usable or ())) for name in names()]
+        found += Index().each(names(), how, usable or (), warnings)
     found = kept(found, where)
     shown = rows(found, keys, sort)
     if plot:

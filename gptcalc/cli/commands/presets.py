@@ -69,7 +69,8 @@ def command(
 
     usable = room(fits, device, utilization, devices)
     keys = figures.chosen(columns, DEFAULT if usable is None else FITTING)
-    found = Selection(pattern, family, tuple(feature), size, year).presets(how, usable)
+    left: list[str] = []
+    found = Selection(pattern, family, tuple(feature), size, year).presets(how, usable, left)
     if usable is not None:
         found = [
             facts
@@ -77,7 +78,7 @@ def command(
             if facts.architecture.c >= (how.context or 0) and figures.row(facts, ["fits"])["fits"]
         ]
     shown = rows(kept(found, where), keys, sort)
-    return Answer(shown, show("rows", shown, keys), _own(shown), is_list=True)
+    return Answer(shown, show("rows", shown, keys), (*left, *_own(shown)), is_list=True)
 
 
 def _schema() -> Answer:
@@ -142,7 +143,7 @@ def _added(file: str) -> Answer:
     if place is None:
         problem = f"{preset.VARIABLE} is empty, so there is no folder for presets of your own"
         raise InputError(f"--add: {problem}", "set it to a folder, or unset it", "usage")
-    if not name or not all(ch.isalnum() or ch in "._-" for ch in name):
+    if not preset.is_name(name):
         raise InputError(
             f"--add: {printable(name)!r} is no name of a preset", "letters, digits, dots and dashes", "value"
         )
