@@ -71,7 +71,7 @@ def tied(otherwise: str) -> Hole:
 
     def read(fields: Fields) -> bool | None:
         found = fields.flag("tie_word_embeddings")
-        if found is False:
+        if not found and fields.present("tie_word_embeddings"):
             fields.notes.append(f"{fields.within}tie_word_embeddings is false: {otherwise}")
         return found
 
