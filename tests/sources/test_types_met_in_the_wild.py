@@ -34,6 +34,17 @@ INTERNLM2_REWARD = {
     "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
     "vocab_size": 92544, "max_position_embeddings": 32768,
 }  # fmt: skip
+#: Qwen2.5-Math-RM-72B and Qwen2.5-Math-PRM-7B: a dense layer and its scores in place of the output matrix
+MATH_RM_72B = {
+    "model_type": "qwen2", "architectures": ["Qwen2ForRewardModel"], "hidden_size": 8192, "intermediate_size": 29568,
+    "num_attention_heads": 64, "num_hidden_layers": 80, "num_key_value_heads": 8, "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+MATH_PRM_7B = {
+    "model_type": "qwen2", "architectures": ["Qwen2ForProcessRewardModel"], "hidden_size": 3584, "vocab_size": 152064,
+    "intermediate_size": 18944, "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4,
+    "tie_word_embeddings": False,
+}  # fmt: skip
 #: what its class assumes is Phi-3-small-8k
 PHI_3_SMALL = {"model_type": "phi3small", "architectures": ["Phi3SmallForCausalLM"]}
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
@@ -63,6 +74,9 @@ WITHOUT_LATENTS = {
         ),
         # no output matrix, one row of a head instead
         (INTERNLM2_REWARD, 92544 * 2048 + 24 * (3 * 2048**2 + 3 * 2048 * 8192 + 2 * 2048) + 2048 + 2048),
+        # Qwen2.5-72B's 72,706,203,648 and 7B's 7,615,616,512 less 152064·d, plus d² + d and one or two rows with biases
+        (MATH_RM_72B, 72_706_203_648 - 152064 * 8192 + 8192**2 + 8192 + 8192 + 1),
+        (MATH_PRM_7B, 7_615_616_512 - 152064 * 3584 + 3584**2 + 3584 + 2 * (3584 + 1)),
         # 100352·d, tied; 32 times (32 + 2·8)·128·d and d², 3·d·14336, their biases and two norms; a norm
         (
             PHI_3_SMALL,

@@ -8,6 +8,7 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
 from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, dense, scores
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, sites, size, when
@@ -146,6 +147,17 @@ QWEN1 = LLAMA.but(
     },
 )  # fmt: skip
 
+#: Qwen2.5-Math's own classes: a score of the last token, or two of each step
+_relu = dense("relu", norm=False)
+QWEN2_AND_REWARDS = QWEN2.but(
+    classes={
+        **DECODERS,
+        "ForRewardModel": scores("last", 1, layer=_relu),
+        "ForProcessRewardModel": scores("each", 2, layer=_relu),
+    },
+    names={"pooler.dense": "score.0", "pooler.labels": ("score", "score.2", *DECODER_NAMES["pooler.labels"][1:])},
+)
+
 READERS: dict[str, Reader] = {
     "qwen": QWEN1,
     "qwen2_vl": _vl.but(like="qwen2_vl_text"),
@@ -156,7 +168,7 @@ READERS: dict[str, Reader] = {
     "qwen3_vl_text": QWEN3.but(defaults=_inside),
     "qwen3_vl_moe_text": QWEN3_MOE.but(defaults=_inside),
     "qwen3_omni_moe_text": QWEN3_MOE.but(defaults=_inside),
-    "qwen2": QWEN2,
+    "qwen2": QWEN2_AND_REWARDS,
     "qwen2_moe": QWEN2_MOE,
     "qwen3": QWEN3,
     "qwen3_asr_text": QWEN3.but(like="qwen3"),

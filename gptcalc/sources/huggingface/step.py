@@ -95,7 +95,7 @@ STEP3P5 = LLAMA.but(
                 scaled=False,
             ),
         },
-        # experts under their other name, num_local_experts, are as many as a file says; transformers 5.24 sets that name
+        # under their other name, num_local_experts, there are as many as a file says; transformers 5.24 sets that name
         # first and then overwrites it by the default of n_routed_experts
         "moe": {
             "n_experts": size("n_routed_experts", "moe_num_experts", "num_experts"),
