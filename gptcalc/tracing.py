@@ -14,13 +14,15 @@ import numpy as np
 from msgspec import Struct, structs
 
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture, ChannelMixing, Recurrent, ShortConvolution, sublayers
+from gptcalc.architecture import Architecture, InChunks, Scanned, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.reference.model import Model, Result
+from gptcalc.reference.scan import STEPS_OF_A_SCAN
 from gptcalc.reference.shapes import shape_only
 from gptcalc.reference.shrink import shrink
 from gptcalc.reference.source import random_source, shapes_of_source
+from gptcalc.reference.step import LONG
 from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore, Store
 from gptcalc.reference.tally import Array, Event
 
@@ -75,7 +77,9 @@ class Trace(Outcome, frozen=True, omit_defaults=True):
     steps: tuple[StepRow, ...]  # of the prefill, or of the last token that was decoded
     tokens: tuple[int, ...] | None = None
     source: int | None = None  # how many tokens an encoder read
-    top: tuple[tuple[int, float], ...] | None = None  # the likeliest next tokens, with their probabilities
+    # the likeliest next tokens, of an encoder those of the last position itself, with their probabilities
+    top: tuple[tuple[int, float], ...] | None = None
+    sees_all: bool = False  # every token sees all others: an encoder, whose logits are of the positions themselves
     generated: tuple[int, ...] | None = None
     chunks: tuple[int, ...] = ()  # tokens of a chunk, where recurrent states were computed in chunks
     sizes: dict[str, int] | None = None  # of the small copy that was run in place of the model
@@ -91,12 +95,14 @@ class Run(NamedTuple):
 
 
 def walked(architecture: Architecture, tokens: int) -> int:
-    """How many steps the recurrences of all layers take: one a token, or one a chunk where states go by chunks."""
+    """How many steps the recurrences of all layers take: one a chunk, or those of a scan."""
     steps = 0
     for block, n in architecture.groups():
         for mixer in sublayers(block):
-            if isinstance(mixer, Recurrent) and not isinstance(mixer, (ShortConvolution, ChannelMixing)):
-                steps += n * -(-tokens // getattr(mixer, "chunk", 1))
+            if isinstance(mixer, InChunks):
+                steps += n * -(-tokens // mixer.chunk)
+            elif isinstance(mixer, Scanned):
+                steps += n * -(-tokens * STEPS_OF_A_SCAN // LONG)
     return steps
 
 
@@ -326,11 +332,12 @@ def _traced(
     passes: list[Pass],
     last: Array,
 ) -> Trace:
-    odds = np.exp(last - last.max())
-    odds = odds / odds.sum()
-    best = np.argsort(-odds)[:5]
-    found = _trace(architecture, model, weights, len(tokens), decode, passes)
-    return Trace(**{**_fields(found), "tokens": tuple(tokens), "top": tuple((int(k), float(odds[k])) for k in best)})
+    found = {**_fields(_trace(architecture, model, weights, len(tokens), decode, passes)), "tokens": tuple(tokens)}
+    if architecture.head.vocabulary:
+        odds = np.exp(last - last.max())
+        odds = odds / odds.sum()
+        found["top"] = tuple((int(k), float(odds[k])) for k in np.argsort(-odds)[:5])
+    return Trace(**{**found, "sees_all": architecture.sees_all})
 
 
 def _with(found: Trace, generated: tuple[int, ...], passes: list[Pass], model: Model) -> Trace:

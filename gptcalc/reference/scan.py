@@ -14,6 +14,7 @@ from gptcalc.reference.step import LONG, Step
 from gptcalc.reference.tally import Array
 
 BLOCK = 16  # tokens of a block
+STEPS_OF_A_SCAN = BLOCK + LONG // BLOCK  # one behind the other, for LONG tokens
 
 
 def stretches(new: int, step: Step) -> Iterator[tuple[int, int, int]]:

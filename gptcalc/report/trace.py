@@ -122,7 +122,7 @@ def summary(found: Trace) -> list[str]:
         lines.append(f"recurrent states in chunks of {sizes} tokens: flops --scan chunked --pairs full")
     if found.top is not None:
         best = ", ".join(f"{token} ({probability:.1%})" for token, probability in found.top)
-        lines.append(f"likeliest next tokens: {best}")
+        lines.append(f"likeliest {'tokens at the last position' if found.sees_all else 'next tokens'}: {best}")
     if found.generated is not None:
         lines.append("continued with: " + ",".join(map(str, found.generated)))
     return ["\n".join(lines)]

@@ -141,10 +141,19 @@ def test_validate_materialises_what_fits(capsys: pytest.CaptureFixture[str]) -> 
     assert "not run" in row["checks"][-1]["found"]
 
 
-def test_recurrences_that_go_one_by_one_are_bounded(gptcalc: Command) -> None:
-    """RWKV-7 0.1B: 12 layers, a step a token each; 2¹⁶ steps are 5,461 tokens, and 4,096 the power of two below."""
-    assert gptcalc("trace", "rwkv-7-world-0.1b", "--get", "context").out == "4096\n"
+def test_recurrences_that_take_many_steps_are_bounded(gptcalc: Command) -> None:
+    """Jamba: 28 layers with Mamba, whose scan takes 32 steps for 256 tokens; 2¹⁶ steps are 18,724 tokens, and 16,384
+    the power of two below. Falcon Mamba: 64 layers, so 2¹⁸ tokens are 2²¹ steps."""
+    assert gptcalc("trace", "jamba-v0.1", "--get", "context").out == "16384\n"
     assert gptcalc("trace", "mamba2-130m", "--context", "64K", "--get", "context").out == "65536\n"  # by chunks of 256
-    refused = gptcalc("trace", "rwkv-7-world-0.1b", "--context", "128K")
+    refused = gptcalc("trace", "falcon-mamba-7b", "--context", "256K")
     assert (refused.status, refused.out) == (2, "")
-    assert "1,572,864 steps one by one" in refused.err
+    assert "2,097,152 steps one by one" in refused.err
+
+
+def test_logits_of_an_encoder_are_of_the_positions_themselves(gptcalc: Command) -> None:
+    """A masked-language-model head guesses the last token; a pooler guesses none."""
+    masked = gptcalc("trace", FOLDER / "bert", "--tokens", "3,4,5").out
+    assert "likeliest tokens at the last position: " in masked
+    assert "likeliest" not in gptcalc("trace", FOLDER / "bert_pooler", "--tokens", "3,4,5").out
+    assert "likeliest next tokens: " in gptcalc("trace", FOLDER / "gpt2", "--tokens", "3,4,5").out
