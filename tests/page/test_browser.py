@@ -152,6 +152,28 @@ def set_slider(page: Any, name: str, place: int) -> None:
     )
 
 
+def test_a_slider_stays_while_it_is_dragged(opened: Open) -> None:
+    """Its element is the same from beginning to end, or the browser would let go of it."""
+    page = opened("#m=gpt2")
+    slider = page.locator("#A-n_layers")
+    slider.evaluate("one => { one.mine = true; }")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    seen = set()
+    for part in (0.6, 0.7, 0.8, 0.9):
+        page.mouse.move(box["x"] + box["width"] * part, box["y"] + box["height"] / 2)
+        assert slider.evaluate("one => one.mine === true")
+        assert slider.get_attribute("aria-valuetext") == page.locator("output[for=A-n_layers]").inner_text()
+        seen.add(totals(page)["parameters"])
+    page.mouse.up()
+    assert len(seen) == 4
+    page.locator(".controls summary").click()
+    page.locator("#A-reset").focus()
+    assert page.locator("#A-n_layers").is_hidden()
+
+
 def test_a_slider_by_keys(opened: Open) -> None:
     page = opened("#m=gpt2")
     page.locator("#A-n_layers").focus()

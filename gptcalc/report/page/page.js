@@ -47,6 +47,23 @@ function tag(name, attributes = {}, ...children) {
   return made;
 }
 
+/** Puts fresh children in place of the old ones, all but those that hold an element that has to stay. */
+function renew(old, fresh, stays) {
+  const kept = [...old.childNodes].find((child) => child.contains(stays));
+  const again = [...fresh.childNodes].find((child) => child.id === stays.id || child.querySelector?.(`[id="${stays.id}"]`));
+  if (again === undefined) {
+    old.replaceChildren(...fresh.childNodes);
+    return;
+  }
+  for (const child of [...old.childNodes]) if (child !== kept) child.remove();
+  const children = [...fresh.childNodes];
+  const at = children.indexOf(again);
+  kept.before(...children.slice(0, at));
+  kept.after(...children.slice(at + 1));
+  if (kept === stays) stays.setAttribute("aria-valuetext", again.getAttribute("aria-valuetext"));
+  else renew(kept, again, stays);
+}
+
 /** One model with everything about it. */
 class Pane {
   constructor(page, name, words) {
@@ -54,6 +71,9 @@ class Pane {
     this.name = name;
     this.settings = new Settings(page.data, words);
     this.open = undefined;
+    /** @type {HTMLInputElement|undefined} the slider that is being moved: it has to stay where it is */
+    this.held = undefined;
+    this.folds = { controls: page.wide, symbols: true };
     this.root = tag("section", { class: "pane", "aria-label": `Model ${name}` });
     this.root.addEventListener("click", (event) => this.clicked(event));
     this.root.addEventListener("keydown", (event) => {
@@ -95,13 +115,12 @@ class Pane {
       return this.draw(others);
     }
     const box = boxes.find((own) => own.key === this.open);
-    const focus = document.activeElement?.id;
-    this.root.replaceChildren(
-      this.heading(), this.controls(), totals(this, numbers),
-      tag("div", { class: "drawing" }, drawing),
-      equations(this, numbers, box, alone),
-    );
-    if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+    const active = document.activeElement;
+    const fresh = tag("div", {}, this.heading(), this.controls(), totals(this, numbers),
+      tag("div", { class: "drawing" }, drawing), equations(this, numbers, box, alone));
+    if (this.held !== undefined && this.root.contains(this.held)) renew(this.root, fresh, this.held);
+    else this.root.replaceChildren(...fresh.childNodes);
+    if (active?.id && !active.isConnected) document.getElementById(active.id)?.focus({ preventScroll: true });
     return undefined;
   }
 
@@ -134,7 +153,7 @@ class Pane {
       this.slider("dtype", settings.structure.dtypes, settings.dtype, (value) => { settings.dtype = value; settings.mend(); }, "Weights in"),
       this.slider("cache", this.page.data.caches, settings.cache, (value) => (settings.cache = value), "Cache in"),
     );
-    return tag("details", { class: "controls", open: this.page.wide },
+    return tag("details", { class: "controls", open: this.folds.controls, ontoggle: (event) => (this.folds.controls = event.target.open) },
       tag("summary", {}, "Settings"), tag("div", { class: "switches" }, groups), tag("div", { class: "sliders" }, sliders),
       tag("p", { class: "command" }, "The same from the command line: ", tag("code", {}, settings.command())));
   }
@@ -157,7 +176,15 @@ class Pane {
     return tag("div", { class: "slider" },
       tag("label", { for: id }, label), tag("output", { for: id }, shown),
       tag("input", { type: "range", id, min: 0, max: values.length - 1, step: 1, value: at, "aria-valuetext": shown,
-        disabled: values.length < 2, oninput: (event) => this.change(() => move(values[Number(event.target.value)])) }));
+        disabled: values.length < 2,
+        oninput: (event) => {
+          this.held = event.target;
+          this.change(() => move(values[Number(event.target.value)]));
+        },
+        onchange: () => {
+          this.held = undefined;
+          this.page.draw();
+        } }));
   }
 
   change(how) {
@@ -171,174 +198,6 @@ class Pane {
 /** What makes lines of two models equal: how they read, and what they run over. */
 function seen(data, line) {
   return `${data.maths[line.math]} ${line.where} ${line.kind}`;
-}
-
-// --- totals ---------------------------------------------------------------------------------------------------------
-
-function totals(pane, numbers) {
-  const params = numbers.params(), work = numbers.work(), cache = numbers.cache(), memory = numbers.memory();
-  const { setting } = numbers;
-  const each = next(pane.settings);
-  const active = params.active === params.total ? "" : `, of which a token uses ${short(params.active)}`;
-  const modules = params.mtp === 0n ? "" : `; beside them ${grouped(params.mtp)} of multi-token prediction`;
-  return tag("div", { class: "totals" },
-    card("Parameters", params.total, short(params.total), `${grouped(params.total)} = ${summed(numbers)}${active}${modules}`, params.components, short),
-    card("Cache", cache.total, bytes(cache.total),
-      cache.total === 0n ? "nothing is kept" : `${grouped(cache.total)} bytes; a further token of a sequence adds ${bytes(each)}`, null, bytes, growth(pane)),
-    card("FLOPs", work.total, short(work.total, "FLOP"),
-      `${grouped(work.total)} for ${setting.phase === "decode" ? "one more token" : `a prompt of ${grouped(setting.length)}`}${setting.batch > 1n ? ` × ${setting.batch}` : ""}`,
-      work.components, (n) => short(n, "FLOP")),
-    card("Memory", memory.total, bytes(memory.total), `${grouped(memory.total)} bytes; activations are an estimate`,
-      { weights: memory.weights, cache: memory.cache, activations: memory.activations ?? 0n }, bytes));
-}
-
-/** @returns {string} the parameters stage by stage: 39.4 M + 12 × 7.09 M + 1.54 k */
-function summed(numbers) {
-  const each = numbers.stages("prefill").filter((stage) => stage.runs !== "mtp").map((stage) => {
-    const times = numbers.times(stage);
-    const tensors = numbers.data.bodies[stage.body].lines.flatMap((place) => numbers.data.lines[place].tensors);
-    const own = tensors.filter((tensor) => tensor.counted).reduce((sum, tensor) => sum + numbers.parameters(tensor), 0n);
-    return `${times === 1n ? "" : `${grouped(times)} × `}${short(own)}`;
-  });
-  return each.join(" + ");
-}
-
-/** Bytes by which the cache of one sequence grows with a token. */
-function next(settings) {
-  const step = BigInt(settings.structure.step);
-  const at = (length) => new Numbers(settings.data, settings.structure, { ...settings.setting, length, batch: 1n }).cache().total;
-  return (at(settings.length + step) - at(settings.length)) / step;
-}
-
-/** One figure: the number, in words, and its parts as a bar with a list. */
-function card(title, value, large, small, parts, shown, extra = []) {
-  const found = Object.entries(parts ?? {}).filter(([, n]) => n > 0n).sort(([, a], [, b]) => (a < b ? 1 : -1));
-  const share = (n) => (value === 0n ? 0 : Number((n * 1000n) / value) / 10);
-  return tag("article", { class: "card", "data-total": title.toLowerCase(), "data-value": String(value) },
-    tag("h3", {}, title), tag("p", { class: "large" }, large), tag("p", { class: "small" }, small),
-    found.length === 0 ? [] : tag("div", { class: "bar", "aria-hidden": "true" },
-      found.map(([name, n]) => tag("span", { class: `c-${name}`, style: `flex-grow:${Math.max(share(n), 0.2)}` }))),
-    found.length === 0 ? [] : tag("ul", { class: "parts" }, found.map(([name, n]) =>
-      tag("li", { "data-part": name, "data-value": String(n) }, tag("i", { class: `c-${name}` }), tag("span", {}, COMPONENTS[name] ?? name),
-        tag("b", {}, shown(n)), tag("small", {}, share(n) < 0.1 ? "<0.1 %" : `${share(n).toFixed(1)} %`)))),
-    extra);
-}
-
-/** The cache against the context, of every pane. */
-function growth(pane) {
-  const { panes } = pane.page;
-  const last = panes.flatMap(({ settings }) => [BigInt(settings.model.c), settings.length]).reduce((a, b) => (a > b ? a : b));
-  const curves = panes.map(({ settings }) => ordered([...settings.lengths(), ...(settings.structure.longest === null && last % BigInt(settings.structure.step) === 0n ? [last] : [])]).filter((length) => length <= last).map((length) =>
-    [length, new Numbers(settings.data, settings.structure, { ...settings.setting, length }).cache().total]));
-  const most = curves.flat().reduce((most, [, n]) => (n > most ? n : most), 1n);
-  const x = (length) => 8 + (264 * Number((length * 10000n) / last)) / 10000;
-  const y = (n) => 84 - (74 * Number((n * 1000n) / most)) / 1000;
-  const now = pane.settings.length;
-  const mine = panes.indexOf(pane);
-  const found = curves[mine].find(([length]) => length === now);
-  return element("svg", { viewBox: "0 0 280 104", class: "growth", role: "img",
-    "aria-label": `The cache against the context, up to ${bytes(most)} within ${grouped(last)} tokens` }, [
-    element("path", { d: "M8 84H272", class: "axis" }),
-    element("text", { x: 8, y: 99, class: "tick" }, ["0"]),
-    element("text", { x: 272, y: 99, class: "tick", "text-anchor": "end" }, [`${grouped(last)} tokens`]),
-    element("text", { x: 8, y: 12, class: "tick" }, [bytes(most)]),
-    ...curves.map((curve, at) => element("path", { class: at === mine ? "curve" : "curve other",
-      d: curve.map(([length, n], place) => `${place ? "L" : "M"}${x(length).toFixed(1)} ${y(n).toFixed(1)}`).join("") })),
-    ...(found ? [element("circle", { cx: x(now), cy: y(found[1]), r: 4, class: "here" })] : []),
-  ]);
-}
-
-// --- equations ------------------------------------------------------------------------------------------------------
-
-function equations(pane, numbers, box, alone) {
-  const { data } = pane.page;
-  const times = numbers.times(box.stage);
-  const often = times === 1n ? "" : `, in each of ${grouped(times)}`;
-  const head = ["equation", "parameters", "FLOPs", "kept"].map((name, at) => tag("th", { scope: "col", class: at ? "n" : false }, name));
-  const rows = box.lines.map((place) => {
-    const line = data.lines[place];
-    const own = line.tensors.filter((tensor) => tensor.counted).reduce((sum, tensor) => sum + numbers.parameters(tensor), 0n);
-    const flops = numbers.setting.batch * numbers.flops(line);
-    const kept = numbers.setting.batch * numbers.kept(line);
-    const differs = alone.has(place);
-    const cell = (n, how) => tag("td", { class: "n", title: n === 0n ? undefined : grouped(n) }, n === 0n ? "" : how(n));
-    return tag("tr", { class: differs ? "differs" : false, "data-line": place },
-      tag("td", {}, differs ? tag("span", { class: "hidden" }, "differs: ") : [], formula(numbers, line),
-        line.where ? tag("span", { class: "where" }, line.where) : [],
-        line.tensors.some((tensor) => !tensor.counted) ? tag("span", { class: "where" }, "weights counted above") : []),
-      cell(own, short), cell(flops, short), cell(kept, bytes));
-  });
-  return tag("section", { class: "equations", "aria-label": `Equations: ${box.title}` },
-    tag("h2", {}, box.title, tag("small", {}, ` ${box.part && box.part !== box.stage.name ? `${box.part} ` : ""}of ${box.stage.name}${often}`)),
-    tag("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of equations" },
-      tag("table", {}, tag("thead", {}, tag("tr", {}, head)), tag("tbody", {}, rows))),
-    legend(pane, numbers, box));
-}
-
-/** A line as MathML, its numbers as they are now. */
-function formula(numbers, line) {
-  const holder = document.createElement("template");
-  holder.innerHTML = `<math xmlns="http://www.w3.org/1998/Math/MathML">${numbers.data.maths[line.math]}</math>`;
-  for (const number of holder.content.querySelectorAll("[data-z]")) number.textContent = String(numbers.size(Number(number.dataset.z)));
-  return holder.content.firstElementChild;
-}
-
-/** Every symbol of a box once: indices with what they run over, others with their shapes. */
-function symbols(numbers, box) {
-  const { data } = numbers;
-  const found = new Map();
-  for (const place of box.lines) {
-    const line = data.lines[place];
-    const own = Object.fromEntries(line.indices.map((at) => [data.indices[at].letter, data.indices[at]]));
-    for (const [letter, index] of Object.entries(own)) {
-      const size = length(numbers, index);
-      found.set(letter, { kind: "index", name: letter, hue: index.hue, means: index.means, value: equal([index.over], [size]) });
-    }
-    for (const [name, [kind, word, rest]] of Object.entries(line.symbols)) {
-      if (found.has(name)) continue;
-      const shown = { kind, name, means: data.words[word], value: "" };
-      if (kind === "function") shown.definition = rest;
-      else if (rest.length > 0 && rest.every((letter) => letter in own)) {
-        shown.value = equal(rest.map((letter) => own[letter].over), rest.map((letter) => length(numbers, own[letter])));
-      }
-      found.set(name, shown);
-    }
-  }
-  return found;
-}
-
-/** @returns {string} T × d = 1,024 × 768 = 786,432 */
-function equal(words, sizes) {
-  const steps = [words.join(" × "), sizes.map(grouped).join(" × "), grouped(sizes.reduce((a, b) => a * b, 1n))];
-  return [...new Set(steps)].join(" = ").replace(/^(\d+) = /, "");
-}
-
-function length(numbers, index) {
-  return index.size !== null ? numbers.size(index.size) : numbers.count(index.length);
-}
-
-const KINDS = { index: "Indices", value: "Values", weight: "Weights", function: "Functions" };
-
-function legend(pane, numbers, box) {
-  const { data } = numbers;
-  pane.symbols = symbols(numbers, box);
-  const groups = Object.entries(KINDS).map(([kind, title]) => {
-    const own = [...pane.symbols.values()].filter((symbol) => symbol.kind === kind);
-    if (own.length === 0) return [];
-    return tag("div", {}, tag("h3", {}, title), tag("dl", { class: "legend" }, own.map((symbol) => [
-      tag("dt", { "data-s": symbol.name, class: symbol.kind === "index" ? `h-${symbol.hue}` : symbol.kind === "weight" ? "w" : false }, math(symbol.name)),
-      tag("dd", {}, symbol.means, symbol.value ? tag("small", {}, ` ${symbol.value}`) : [],
-        (symbol.definition ?? []).map((place) =>
-          tag("div", { tabindex: 0, role: "group", "aria-label": `${symbol.name}, defined` }, formula(numbers, { math: place })))),
-    ])));
-  });
-  return tag("details", { class: "symbols", open: true }, tag("summary", {}, "Symbols"), groups);
-}
-
-/** A symbol as it stands in lines: what is behind a _ above it. */
-function math(name) {
-  const [base, ...rest] = name.split("_");
-  return [base, rest.length > 0 ? tag("sup", {}, rest.join(" ")) : []];
 }
 
 // --- the page -------------------------------------------------------------------------------------------------------
