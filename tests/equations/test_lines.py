@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, InChunks, sublayers
 from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.document import build
 from gptcalc.equations import Line, equations
@@ -278,5 +278,8 @@ def test_every_preset(share: int) -> None:
 @given(every_document())
 @settings(max_examples=60, deadline=None)
 def test_any_document(document: dict[str, Any]) -> None:
-    held(build(document))
-    held_in_a_step(build(document))
+    model = build(document)
+    held(model)
+    held_in_a_step(model)
+    if any(isinstance(mixer, get_args(InChunks)) for block, _ in model.groups() for mixer in sublayers(block)):
+        held(model, chunks=3)
