@@ -5,14 +5,13 @@ Each folder under tests/golden holds config.json, model.safetensors and io.npz: 
 and the same with `_f64` from the model in float64 (its norms, softmax and router stay float32 inside).
 
 Encoders have `hidden` (block 0's input, then every block's output, the last one normed) and no decoding;
-`python -m tests.golden_encoders FOLDER` makes five of them anew;
-encoder-decoders have `input_ids` or `input_features` (1, channels, frames) for the encoder, `decoder_input_ids` (1, 7),
-`encoder_output` and the last three decoded.
+`python -m tests.golden_encoders FOLDER` makes five of them anew; encoder-decoders have `input_ids` or `input_features`
+(1, channels, frames) for the encoder, `decoder_input_ids` (1, 7), `encoder_output` and the last three decoded.
 
 Drafts (eagle3…, dflash…) have `states` beside the tokens, what three layers of a target made of them, and `block`, the
-tokens of a block that is drafted behind them. transformers has no class
-for them: their truths are those of torch modules written for this, from what SpecForge's classes compute
-(specforge/modeling/draft), in float32 and float64. Their model.safetensors has a copy of the target's tables.
+tokens of a block that is drafted behind them. transformers has no class for them: their truths are those of torch
+modules written for this, from what SpecForge's classes compute (specforge/modeling/draft), in float32 and float64.
+Their model.safetensors has a copy of the target's tables.
 
 Loops (dory, dory_last_loop, hrm_text, inkling2_loop_text), qwen4_exp and cpmant have `input_ids`, `logits` and
 `decode_logits` alone, in float64 also where the class says `.float()`: `python -m tests.golden_loops FOLDER`,
@@ -22,8 +21,7 @@ prefills: earlier passes of a step look back on the last one's.
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
 with naive recurrences in torch in the place of their kernels. Nor is HGRN2: `python -m tests.golden_fla FOLDER` makes
-hgrn2 in torch. Nor is phi3small: it is of mlx-lm's class, with
-blocks of 2 keys, in float64 but for its angles.
+hgrn2 in torch. Nor is phi3small: it is of mlx-lm's class, with blocks of 2 keys, in float64 but for its angles.
 """
 
 from __future__ import annotations

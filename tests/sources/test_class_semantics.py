@@ -76,6 +76,14 @@ def test_totals_are_the_classes(config: dict[str, Any], expected: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "scale"),
+    [({}, 50.0), ({"initializer_range": 0.05}, 20.0), ({"initializer_range": 0.05, "embedding_scale": 3.0}, 3.0)],
+)
+def test_hrm_text_scales_its_embedding_by_what_it_began_with(fields: dict[str, Any], scale: float) -> None:
+    assert arch({"model_type": "hrm_text", **SMALL, "num_key_value_heads": 4, **fields}).embedding.scale == scale
+
+
+@pytest.mark.parametrize(
     ("model_type", "n_layers", "expected"),
     [
         ("qwen3_next", 3, 5_567_926_848),

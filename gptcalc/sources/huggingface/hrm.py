@@ -70,6 +70,7 @@ HRM = LLAMA.but(
     only={"attention_bias": False, "mlp_bias": False},
     names={**_names(), "loop.start": Held("model.z_L_init", weight="")},
     irrelevant=("L_bp_cycles",),
+    beyond=("initializer_range",),  # what the embedding's scale is made of
 )
 
 READERS: dict[str, Reader] = {"hrm_text": HRM}
