@@ -36,7 +36,10 @@ def engram(lines: Lines, m: Engram, several: bool) -> None:
     stream = "λ" if several else ""
     each, own = ix("t", stream), ix(stream, "i")
     here = ix("t", own)
-    lines.pointwise("e_N[t,ḫ,ḍ] = E_N[ṛ,ḍ], ṛ = hashed(t, ḫ)", saved=2, E_N="table")
+    hashing = {"rows": m.hashing.rows, "multipliers": m.hashing.multipliers}
+    end = {} if m.hashing.end is None else {"end": m.hashing.end}
+    found = "e_N[t,ḫ,ḍ] = E_N[ṛ,ḍ], ṛ = hashed(t, ḫ)"
+    lines.pointwise(found, saved=2, constants={**hashing, **end}, E_N="table")
     lines.sum(f"k_N[{here}] = Σ_{{ḫ,ḍ}} e_N[t,ḫ,ḍ]·W_NK[ḫ,ḍ,{own}]", saved=2, W_NK="k")
     norm_line(lines, m.key_norm, f"k_N[{here}]", f"k_N[{here}]", "i", "key_norm", own, "_N", 2)
     lines.sum("v_N[t,i] = Σ_{ḫ,ḍ} e_N[t,ḫ,ḍ]·W_NV[ḫ,ḍ,i]", saved=2, W_NV="v")

@@ -85,11 +85,14 @@ def others(kind: Any, value: Any) -> Iterator[Any]:
 
 def other_tuples(item: Any, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """One site more or less; one number of several changed."""
+    item = get_args(item)[0] if get_origin(item) is typing.Annotated else item
     if get_origin(item) is Literal:
         sites = get_args(item)
         yield from (tuple(s for s in sites if (s in value) != (s == site)) for site in sites)
     elif item is float:
         yield from ((*value[:at], number * 0.73 + 0.11, *value[at + 1 :]) for at, number in enumerate(value))
+    elif item is int:
+        yield from ((*value[:at], number + 1, *value[at + 1 :]) for at, number in enumerate(value))
 
 
 def made(kind: type[Strict]) -> Iterator[Strict]:
