@@ -77,8 +77,8 @@ class Writer:
         self.counts: Table[Pieces] = Table()
         self.lines: Table[OpenLine] = Table()
         self.bodies: Table[Body] = Table()
-        self.known: dict[Hashable, int] = {}  # counts that were found before …
-        self.seen: dict[Hashable, OpenLine] = {}  # … lines …
+        self.known: dict[Hashable, int] = {}  # sizes and counts that were found before …
+        self.seen: dict[Hashable, tuple[OpenLine, int]] = {}  # … lines …
         self.held: dict[Hashable, tuple[Parts, ...] | None] = {}  # … and moments
 
     def structure(self, variant: Variant) -> Structure:
@@ -164,11 +164,14 @@ class Written:
         return self.number(values, indices[0].symbol)
 
     def number(self, values: Thrice, text: str = "") -> int:
-        terms = self.space.spelled(text, self.symbols, values) if text else None
-        terms = self.space.term(values) if terms is None else terms
-        if terms is None:
-            raise Unmovable
-        return self.writer.sizes.place(OpenSize(text, terms))
+        key = (text, values, self.context[0])
+        if key not in self.writer.known:
+            terms = self.space.spelled(text, self.symbols, values) if text else None
+            terms = self.space.term(values) if terms is None else terms
+            if terms is None:
+                raise Unmovable
+            self.writer.known[key] = self.writer.sizes.place(OpenSize(text, terms))
+        return self.writer.known[key]
 
     # lengths
 
@@ -197,24 +200,24 @@ class Written:
         base, *probes = self._forms(phase)
         if any([stage.name for stage in own.stages] != [stage.name for stage in base.stages] for own in probes):
             raise Unmovable
-        counted = {(id(entry.line), entry.tensor.weight.key): entry for entry in ledger(base)}
         others = [{(e.stage.name, e.tensor.weight.key): e for e in ledger(own)} for own in probes]
+        counted: dict[int, dict[str, tuple[Entry, ...]]] = {}
+        for entry in ledger(base):
+            name = entry.tensor.weight.key
+            found = counted.setdefault(id(entry.line), {})
+            found[name] = (entry, *(other[entry.stage.name, name] for other in others))
         for place, stage in enumerate(base.stages):
             same = [own.stages[place] for own in probes]
             if any(len(own.lines) != len(stage.lines) for own in same):
                 raise Unmovable
             rows = []
+            beside = (stage.runs == "encoder", any(line.stored == "index keys" for line in stage.lines), turned(stage))
             for number, line in enumerate(stage.lines):
                 trio = (line, *(own.lines[number] for own in same))
-                entries = {
-                    name: (entry, *(other[stage.name, name] for other in others))
-                    for (at, name), entry in counted.items()
-                    if at == id(line)
-                }
-                made = self._line(trio, phase, stage, entries)
+                made, row = self._line(trio, phase, stage, counted.get(id(line), {}), beside)
                 self.lines.append(made)
-                rows.append(self.writer.lines.place(made))
-            key = (tuple(rows), stage.runs, tuple(self.space.keys.values()))
+                rows.append(row)
+            key = (tuple(rows), stage.runs, self.context[0])
             if key not in self.writer.held:
                 self.writer.held[key] = self._moments(stage, same)
             now = self.writer.held[key]
@@ -272,14 +275,19 @@ class Written:
     # lines
 
     def _line(
-        self, lines: tuple[Line, ...], phase: Pass, stage: Stage, entries: dict[str, tuple[Entry, ...]]
-    ) -> OpenLine:
-        """The line as it was made before, or anew."""
+        self,
+        lines: tuple[Line, ...],
+        phase: Pass,
+        stage: Stage,
+        entries: dict[str, tuple[Entry, ...]],
+        beside: Hashable,
+    ) -> tuple[OpenLine, int]:
+        """The line as it was made before, or anew, and its place. `beside`: what else of its stage it hangs on."""
         whole = tuple((what(line), tuple(line.ranges().items()), tuple(line.weights.items())) for line in lines)
-        stored = any(other.stored == "index keys" for other in stage.lines)
-        key = (whole, phase, stage.runs == "encoder", frozenset(entries), stored, turned(stage), self.context)
+        key = (whole, phase, beside, frozenset(entries), self.context)
         if key not in self.writer.seen:
-            self.writer.seen[key] = self._made(lines, phase, stage, entries)
+            made = self._made(lines, phase, stage, entries)
+            self.writer.seen[key] = made, self.writer.lines.place(made)
         return self.writer.seen[key]
 
     def _made(
