@@ -73,7 +73,9 @@ ScanOption: TypeAlias = Annotated[
 LogitsOption: TypeAlias = Annotated[Logits, Option("Logits of all new tokens, or of the last.")]
 KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.", "TYPE", ("--kv-cache-dtype",))]
 StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
-EngineOption: TypeAlias = Annotated[Engine, Option("Who allocates.")]
+EngineOption: TypeAlias = Annotated[
+    Engine, Option("How memory is set aside: ideal is what must be held, the others as each program does it.")
+]
 MlaCache: TypeAlias = Annotated[CacheForm, Option("What latent attention keeps.")]
 WithMTP: TypeAlias = Annotated[bool, Option("With the multi-token-prediction modules.")]
 #: a piece that no prompt exceeds

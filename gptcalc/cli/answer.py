@@ -107,10 +107,16 @@ class Output(Struct, frozen=True):
 
 
 def output_options(
-    format: Annotated[Format | None, Option("Default: table.")] = None,
+    format: Annotated[
+        Format | None,
+        Option("Default: table, or as the file of -o is called. latex, html, svg: what some commands draw."),
+    ] = None,
     json: Annotated[bool, Option("The same as --format json.")] = False,
     out: Annotated[str | None, Option("Write to a file.", "FILE", ("-o",), name="--output")] = None,
-    get: Annotated[list[str], Option("One value of the JSON, bare; of KEY,KEY one a line.", "KEY")] = [],  # noqa: B006
+    get: Annotated[
+        list[str],
+        Option("One value of the JSON, bare (gptcalc keys COMMAND lists them); of KEY,KEY one a line.", "KEY"),
+    ] = [],  # noqa: B006
     quiet: Annotated[bool, Option("No table and no warnings.", also=("-q",))] = False,
 ) -> Output:
     """The options that every command has besides its own."""

@@ -27,7 +27,7 @@ def command(
 
     gptcalc diff llama-2-7b llama-3-8b
     gptcalc diff llama-3-8b llama-3-8b --with mla  # what a change would do
-    gptcalc diff gpt2 gpt2-xl --conventions
+    gptcalc diff gpt2 gpt2-xl --conventions  # the counts that people quote, each named
     """
     from gptcalc.report.diff import diff
     from gptcalc.report.figures import Facts

@@ -29,6 +29,7 @@ def command(
 
     gptcalc fit llama-3-8b --device rtx-4090 --dtype q4_k_m --context 8K
     gptcalc fit llama-3-70b --budget 24GiB --dtype int4 --quiet  # for scripts: the exit status alone
+    gptcalc fit llama-3-70b --budget 24GiB --engine llama.cpp --dtype q4_k_m  # how many layers would
     gptcalc fit llama-3-8b --training --devices 8 --budget 80GB --zero 3
     """
     from gptcalc.analysis.memory.sharding import over

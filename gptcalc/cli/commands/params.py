@@ -29,7 +29,7 @@ def command(
     settings: Set = [],  # noqa: B006
     by: Annotated[
         By | None,
-        Option("The rows of the table, and of CSV (there by tensor)."),
+        Option("One table alone: by part of the model, by group of layers, or every tensor (as CSV has it)."),
     ] = None,
     why: Why = None,
 ) -> Answer:
