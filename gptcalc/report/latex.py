@@ -34,7 +34,8 @@ MARKS = {
     "\u0304": "bar",
 }
 #: marks below, which only text has
-BELOW = {"\u0323": "d", "\u0327": "c", "\u0326": "c"}
+BELOW = {"\u0323": "d", "\u0331": "b", "\u0327": "c", "\u0326": "c"}
+UNDER = {"\u032e": "smile"}  # a sign under the letter, as there is no mark
 KNOWN = ("exp", "ln", "cos", "sin", "tanh", "max", "min")
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -69,6 +70,8 @@ class Latex(Notation):
             return f"\\mathrm{{{name}}}"
         if mark in BELOW:
             return f"\\text{{\\{BELOW[mark]}{{\\ensuremath{{{character(base)}}}}}}}"
+        if mark in UNDER:
+            return f"\\underset{{\\{UNDER[mark]}}}{{{character(base)}}}"
         return f"\\{MARKS[mark]}{{{character(base)}}}" if mark else character(base)
 
     def words(self, name: str) -> str:
@@ -136,6 +139,8 @@ def plain(text: str) -> str:
             found.append(SPECIAL.get(sign, sign))
         elif mark in MARKS:
             found.append(f"\\ensuremath{{\\{MARKS[mark]}{{{character(base)}}}}}")
+        elif mark in UNDER:
+            found.append(f"\\ensuremath{{\\underset{{\\{UNDER[mark]}}}{{{character(base)}}}}}")
         elif mark:
             found.append(f"\\{BELOW[mark]}{{\\ensuremath{{{character(base)}}}}}" if mark in BELOW else base)
         else:
