@@ -26,6 +26,7 @@ from gptcalc.equations import (
     Chosen,
     Entries,
     Equations,
+    Index,
     Line,
     Pairs,
     Reference,
@@ -122,12 +123,11 @@ class Traffic:
         for line in stage.lines:
             n = self._flops(stage, line) * layers * stage.runs_in_passes(line) * sequences
             if n:
-                kind = self._multiplied_in(stage, line)
+                kind = self.multiplied_in(stage, line)
                 flops[kind] = flops.get(kind, 0) + n
         read = self._read_weights(stage, layers, number, batch, sequences)
-        visits = layers * stage.passes
-        cache = sequences * (self._read(stage) * visits + sum(self._kept(pool) for pool in self._pools(stage, layers)))
-        return Costs(stage.name, layers, flops, read, cache, self._sent(stage) * visits * sequences)
+        cache = layers * self.cache_of_layer(stage, sequences)
+        return Costs(stage.name, layers, flops, read, cache, self._sent(stage) * layers * stage.passes * sequences)
 
     # products
 
@@ -144,7 +144,7 @@ class Traffic:
             part *= self.parallel.expert_tp / self.parallel.tp
         return whole * part
 
-    def _multiplied_in(self, stage: Stage, line: Line) -> str:
+    def multiplied_in(self, stage: Stage, line: Line) -> str:
         """The type in which a line's products are computed: of weights as they are stored, else as the cache is."""
         for tensor in line.tensors():
             if tensor.kind in ("matrix", "kernel"):
@@ -187,23 +187,27 @@ class Traffic:
             for tensor in line.tensors():
                 rows = self._rows(stage, tensor, number)
                 times = (layers if tensor.weight.shared else 1) * stage.runs_in_passes(line)  # read in each pass
-                size = times * sum(row.total for row in rows) * self._part(stage, line, tensor, batch, sequences)
+                size = times * sum(row.total for row in rows) * self.part(stage, line, tensor, batch, sequences)
                 read[tensor.weight.key] = max(read.get(tensor.weight.key, 0.0), size)
         return sum(read.values())
 
-    def _part(self, stage: Stage, line: Line, tensor: Tensor, batch: int, sequences: int) -> float:
+    def part(self, stage: Stage, line: Line, tensor: Tensor, batch: int, sequences: int) -> float:
         """What share of a tensor one pass reads."""
         if tensor.kind == "table":
             index = tensor.indices[0]
-            tokens = stage.workload(self.work).new_tokens * (1 if index.role == "positions" else sequences)
-            left = line.statement.left.indices
-            of_each = [line.scope[letter] for letter in left if letter not in tensor.reference.indices]
-            rows = tokens * prod(index.size for index in of_each if index.is_fixed)  # of several heads one each
-            return min(1.0, rows / index.size)
+            tokens, of_each = self.looked_up(stage, line, tensor, sequences)
+            return min(1.0, tokens * prod(index.size for index in of_each) / index.size)
         if isinstance(line.condition, Chosen) and self._is_of_experts(tensor):
             reached = self._reached(stage, line.condition, batch)
             return reached.distinct / reached.n_experts
         return 1.0
+
+    def looked_up(self, stage: Stage, line: Line, tensor: Tensor, sequences: int) -> tuple[int, list[Index]]:
+        """How many tokens look up rows of a table, were no two the same, and what has a row of its own for each."""
+        tokens = stage.workload(self.work).new_tokens * (1 if tensor.indices[0].role == "positions" else sequences)
+        left = line.statement.left.indices
+        of_each = [line.scope[letter] for letter in left if letter not in tensor.reference.indices]
+        return tokens, [index for index in of_each if index.is_fixed]  # of several heads one each
 
     @staticmethod
     def _is_of_experts(tensor: Tensor) -> bool:
@@ -216,6 +220,11 @@ class Traffic:
         return Reached(stage.name, chosen.total, chosen.active, chosen.choices or chosen.total, tokens)
 
     # the cache
+
+    def cache_of_layer(self, stage: Stage, sequences: int) -> int:
+        """Bytes of the cache of one layer that a pass reads and writes."""
+        kept = sum(self._kept(pool) for pool in self._pools(stage, 1))
+        return sequences * (self._read(stage) * stage.passes + kept)
 
     def _read(self, stage: Stage) -> int:
         """Bytes of one layer's cache that attention reads in a decode step, of one sequence. In a prompt none: what it

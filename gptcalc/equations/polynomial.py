@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Any, TypeVar
 
 Monomial = tuple[tuple[str, int], ...]  # sorted (symbol, exponent) pairs
 Polynomial = dict[Monomial, int]
+N = TypeVar("N", int, float)
 
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -50,12 +52,14 @@ def scaled(terms: Polynomial, factor: int) -> Polynomial:
     return {monomial: factor * n for monomial, n in terms.items()}
 
 
-def between(terms: Mapping[Monomial, int], ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+def between(terms: Mapping[Monomial, N], ranges: Mapping[str, tuple[int, int]]) -> tuple[N, N]:
     """Bounds of a polynomial's values where each symbol stays in its range, of numbers that are not negative: a term
     with a positive coefficient is least with the least sizes, one with a negative one is most with them."""
-    low = high = 0
+    low: Any = 0
+    high: Any = 0
     for monomial, n in terms.items():
-        least = most = n
+        least: Any = n
+        most: Any = n
         for symbol, exponent in monomial:
             least *= ranges[symbol][0] ** exponent
             most *= ranges[symbol][1] ** exponent

@@ -17,6 +17,7 @@ KINDS: dict[str, Kind] = {
 TITLES = {
     "total": "parameters",
     "kv_bytes": "cache",
+    "tokens_per_second": "tokens a second",
     "weights_bytes": "weights",
     "activations_bytes": "activations",
     "prefill_flops": "prefill",

@@ -14,13 +14,17 @@ import numpy as np
 import pytest
 
 import gptcalc as gptcalc_
+from gptcalc.analysis.design.pace import Demand
 from gptcalc.analysis.design.run import Brief, Design, designed
 from gptcalc.analysis.design.taste import Taste
 from gptcalc.analysis.memory.fit import fitted
-from gptcalc.conventions import FitRun, SweepRun
+from gptcalc.analysis.params import params
+from gptcalc.analysis.timed import timed
+from gptcalc.conventions import FitRun, SweepRun, TimeRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
-from gptcalc.sources import load
+from gptcalc.sources import devices, load
+from gptcalc.sources.preset import edited
 from tests.analysis.test_sweep import alone, sizes
 from tests.conftest import Result
 from tests.reference_cases import DOCUMENTS
@@ -137,6 +141,44 @@ def test_a_width_of_heads_that_is_given_stays() -> None:
     found = asked(document, {"d": (1024, 1100)}, "-total", where="total > 0", how=SweepRun(context=64))
     assert found.designs[0]["d"] == 1100
     assert "n_heads" not in found.designs[0]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
+    """With a rate in the middle of those that there are: as timing every point finds."""
+    document = DOCUMENTS[name] | {"name": name}
+    model = build(document)
+    if model.sees_all or model.target is not None or model.head.borrowed or model.block is not None:
+        pytest.skip("no decode step that is timed")
+    chance = random.Random(f"pace {name}")
+    some = chance.sample(keys := sizes(DOCUMENTS[name]), min(2, len(keys)))
+    free = {key: sorted({size, 2 * size, 3 * size}) for key, size in some}
+    how, batch, device = SweepRun(context=min(model.c, 21)), chance.choice((1, 5)), devices.device("rtx-4090")
+    rows = []
+    for values in product(*free.values()):
+        settings = dict(zip(free, values, strict=True))
+        with suppress(InputError):
+            own = build(edited(document, [f"{key}={value}" for key, value in settings.items()]))
+            speed = timed(own, device, how.to(TimeRun, batch=batch)).tokens_per_s
+            assert speed is not None
+            rows.append((speed, params(own).total))
+    rate = chance.choice(rows)[0]
+    found = asked(document, free, "-total", demand=Demand(device, rate, batch), batch=batch, how=how, taste=FREELY)
+    assert found.designs[0]["total"] == max(total for speed, total in rows if speed >= rate)
+    assert found.designs[0]["tokens_per_second"] >= rate
+
+
+def test_the_largest_that_is_fast_enough(gptcalc: Callable[..., Result]) -> None:
+    """A step of one sequence reads all weights but the table, and the cache: at 100 a second at most 1008 GB / 100."""
+    found = gptcalc("design", "--like", "llama-3-8b", "--free", "n_layers=8..64:1,d_ff=4K..16K:128", "--context", "8K",
+                    "--device", "rtx-4090", "--fits", "24GiB", "--tokens-per-second", "100", "--json").json  # fmt: skip
+    row = found["designs"][0]
+    layer = 2 * (4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * row["d_ff"] + 2 * 4096)
+    read = row["n_layers"] * (layer + 8192 * 2 * 1024 * 2) + 2 * 4096 * (128256 + 1 + 1)
+    assert row["tokens_per_second"] == pytest.approx(1008e9 / read, rel=1e-12)
+    assert 100 <= row["tokens_per_second"] < 101
+    said = gptcalc("design", "--like", "llama-3-8b", "--free", "d_ff", "--fits", "24GiB", "--tokens-per-second", "10")
+    assert "on which device" in said.err
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from gptcalc.analysis.design.pace import NEAR, Demand
 from gptcalc.analysis.design.search import Search
 from gptcalc.analysis.design.taste import Taste, tried
 from gptcalc.analysis.flops import counted
@@ -43,6 +44,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     top: int = 1
     columns: tuple[str, ...] | None = None
     taste: Taste = Taste()
+    demand: Demand | None = None
     how: SweepRun = SweepRun()
 
 
@@ -54,6 +56,8 @@ class Design(Outcome, frozen=True, kw_only=True):
     minimize: str | None
     budget: int | None
     where: str | None
+    tokens_per_second: float | None  # that a decode step gives at least, all sequences together
+    device: str | None  # on which
     batch: int
     context: int
     dtype: str
@@ -67,12 +71,15 @@ class Design(Outcome, frozen=True, kw_only=True):
 
 def designed(brief: Brief) -> Design:
     """The best architectures that meet a brief. InputError where a key or a column is none."""
+    if brief.demand is not None:
+        brief.how.check_phase(brief.architecture, "decode")
     if not brief.free:
         raise InputError("design: nothing is free", "give --free d,n_layers,d_ff", "usage")
     search = Search(*_asked(brief))
     best = search.best()
     for row in best:
         confirm(search.space, row, brief)
+    demand = brief.demand
     goal = search.goal.key
     return Design(
         like=brief.architecture.name,
@@ -80,6 +87,8 @@ def designed(brief: Brief) -> Design:
         minimize=None if search.goal.down else goal,
         budget=brief.budget,
         where=brief.where,
+        tokens_per_second=None if demand is None else demand.rate,
+        device=None if demand is None else demand.device.name,
         batch=brief.batch,
         context=brief.how.length(brief.architecture),
         dtype=brief.how.dtype,
@@ -108,7 +117,8 @@ def _asked(brief: Brief) -> tuple[Any, ...]:
     space = Space(brief.document, found.axes, (brief.how.context,), (brief.batch,), figures, brief.how, base=start)
     if not prod(len(axis.values) for axis in found.axes):
         raise InputError("design: the rules leave no width of heads", "see --d-head", "usage")
-    return space, found, where, goal, brief.top, tuple(dict.fromkeys((*keys, *columns)))
+    space.every_symbol = brief.demand is not None
+    return space, found, where, goal, brief.top, tuple(dict.fromkeys((*keys, *columns))), brief.demand
 
 
 def _columns(brief: Brief, known: Sequence[str], default: Sequence[str]) -> Sequence[str]:
@@ -119,13 +129,19 @@ def _columns(brief: Brief, known: Sequence[str], default: Sequence[str]) -> Sequ
     return brief.columns or default
 
 
-def confirm(space: Space, row: Mapping[str, Any], brief: Brief) -> None:
-    """Hold a row against the analyses of the architecture that it is. They differ where a polynomial is wrong."""
+def confirm(space: Space, row: dict[str, Any], brief: Brief) -> None:
+    """Hold a row against the analyses of the architecture that it is. They differ where a polynomial is wrong. How fast
+    it decodes is put beside it, if that was asked for."""
     architecture = space.build({axis.key: row[axis.key] for axis in space.axes})
     analyses = ordinary(architecture, brief.how, brief.batch)
     for key in row.keys() & analyses.keys():
         if (said := analyses[key]()) != row[key]:
             raise AssertionError(f"{key} of {dict(row)}: the analysis says {said}")
+    if brief.demand is not None:
+        rate = brief.demand.measured(architecture, brief.how).tokens_per_s
+        if rate is None or rate < brief.demand.rate * (1 - NEAR):
+            raise AssertionError(f"{dict(row)}: the analysis says {rate} tokens a second")
+        row["tokens_per_second"] = rate
 
 
 def ordinary(architecture: Architecture, how: SweepRun, batch: int) -> dict[str, Callable[[], int]]:

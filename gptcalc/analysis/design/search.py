@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gptcalc.analysis.design.pace import Demand, Pace
 from gptcalc.analysis.design.taste import Ratio, Tried
+from gptcalc.analysis.sweep.bulk import Array
 from gptcalc.analysis.sweep.space import PIECE, Combination, NoModel, Piece, Space
 from gptcalc.analysis.sweep.wanted import Order, Test, Where, first
 from gptcalc.equations import polynomial as poly
@@ -31,8 +33,11 @@ MOST = 200_000
 class Box:
     """The points of a combination between two places on each of its axes; the last axis is the batch's."""
 
-    def __init__(self, combination: Combination, starts: tuple[int, ...], stops: tuple[int, ...]) -> None:
+    def __init__(
+        self, combination: Combination, starts: tuple[int, ...], stops: tuple[int, ...], pace: Pace | None = None
+    ) -> None:
         self.combination = combination
+        self.pace = pace
         self.starts = starts
         self.stops = stops
 
@@ -66,8 +71,8 @@ class Box:
         sides = [stop - start for start, stop in zip(self.starts, self.stops, strict=True)]
         place = sides.index(max(sides))
         middle = self.starts[place] + sides[place] // 2
-        yield Box(self.combination, self.starts, (*self.stops[:place], middle, *self.stops[place + 1 :]))
-        yield Box(self.combination, (*self.starts[:place], middle, *self.starts[place + 1 :]), self.stops)
+        yield Box(self.combination, self.starts, (*self.stops[:place], middle, *self.stops[place + 1 :]), self.pace)
+        yield Box(self.combination, (*self.starts[:place], middle, *self.starts[place + 1 :]), self.stops, self.pace)
 
     def piece(self) -> Piece:
         """All of its points."""
@@ -92,6 +97,7 @@ class Search(NamedTuple):
     goal: Order
     top: int
     columns: tuple[str, ...]
+    demand: Demand | None = None
 
     def best(self) -> list[dict[str, Any]]:
         """The best points, the best first."""
@@ -129,7 +135,8 @@ class Search(NamedTuple):
                 space.refused[str(error)] = space.refused.get(str(error), 0) + space.inner
                 continue
             models += 1
-            yield Box(combination, (0,) * len(stops), stops)
+            pace = None if self.demand is None else Pace(combination.collected, self.demand)
+            yield Box(combination, (0,) * len(stops), stops, pace)
         if not models and space.refused:
             raise InputError(f"design: no combination is a model: {next(iter(space.refused))}")
 
@@ -152,6 +159,8 @@ class Search(NamedTuple):
         for rule in self.tried.rules:
             if isinstance(rule, Ratio) and not rule.possible(*(self._number(box, k) for k in (rule.above, rule.below))):
                 return False
+        if box.pace is not None and not box.pace.possible(box.ranges):
+            return False
         return not self.where.alternatives or any(
             all(_may_hold(test, box.between(test.key)) for test in tests) for tests in self.where.alternatives
         )
@@ -162,14 +171,28 @@ class Search(NamedTuple):
     def _rows(self, box: Box) -> Iterator[Row]:
         """The best wanted points of a small box."""
         piece = box.piece()
-        piece = piece.take((self.where.holds(piece) & self.tried.holds(piece)).nonzero()[0])
+        wanted = self.where.holds(piece) & self.tried.holds(piece)
+        piece = piece.take((wanted if box.pace is None else self._fast(box.pace, piece, wanted)).nonzero()[0])
         if not piece.number:
             return
         piece = piece.take(np.sort(first(piece, self.goal, self.top)))
-        keys = [axis.key for axis in self.space.axes]
-        goals, places = piece.values(self.goal.key).ints(), zip(*piece.columns(keys), strict=True)
+        goals, places = piece.values(self.goal.key).ints(), zip(*piece.columns(self._keys), strict=True)
         for goal, place, row in zip(goals, places, zip(*piece.columns(self.columns), strict=True), strict=True):
             yield Row(goal if self.goal.down else -goal, place, dict(zip(self.columns, row, strict=True)))
+
+    def _fast(self, pace: Pace, piece: Piece, wanted: Array) -> Array:
+        """Which of the wanted points are fast enough; the analysis decides where rounding doesn't."""
+        fast, near = pace.holds(piece.points)
+        for place in (wanted & near).nonzero()[0]:
+            point = piece.take(np.array([place]))
+            values = dict(zip((a.key for a in self.space.axes), (c[0] for c in point.columns(self._keys)), strict=True))
+            found = pace.demand.measured(self.space.build(values), self.space.how)
+            fast[place] = (found.tokens_per_s or 0.0) >= pace.demand.rate
+        return np.asarray(wanted & fast, dtype=bool)
+
+    @property
+    def _keys(self) -> list[str]:
+        return [axis.key for axis in self.space.axes]
 
 
 def _may_hold(test: Test, bounds: tuple[int, int] | None) -> bool:

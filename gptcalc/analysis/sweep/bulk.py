@@ -117,6 +117,10 @@ class Points:
             return self._wide(terms)
         return Exact(self._sum(terms, object, {}))
 
+    def estimate(self, terms: Mapping[Monomial, float]) -> Array:
+        """A polynomial's value at every point in floating point; its coefficients may be broken."""
+        return self._sum(terms, np.float64, self._near)
+
     def _wide(self, terms: Polynomial) -> Exact:
         near = self._sum(terms, np.float64, self._near)
         wrapped = {monomial: (n + NARROW) % WRAP - NARROW for monomial, n in terms.items()}
@@ -125,7 +129,7 @@ class Points:
         high = np.rint((near - low.astype(np.float64)) / WRAP).astype(np.int64)
         return Exact(low, high)
 
-    def _sum(self, terms: Mapping[Monomial, int], kind: Any, made: dict[Monomial, Array]) -> Array:
+    def _sum(self, terms: Mapping[Monomial, float], kind: Any, made: dict[Monomial, Array]) -> Array:
         total = np.zeros(self.number, dtype=kind)
         for monomial, n in terms.items():
             if monomial:

@@ -14,7 +14,7 @@ from gptcalc.analysis.sweep.activations import NotPolynomial, activations
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Phase, SweepRun
 from gptcalc.dtypes import FP32, weight_format
-from gptcalc.equations import Chosen, Equations, Index, Stage, equations, workload
+from gptcalc.equations import Chosen, Equations, Index, Line, Stage, Workload, equations, workload
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError, printable
 
@@ -78,6 +78,13 @@ class Collected:
 
     def weights_bytes(self) -> poly.Polynomial:
         """As a type of whole numbers of bytes stores them."""
+        wide = Fraction(self.wide())
+        return self.params(
+            self.entries, lambda e: Fraction(FP32.block_bytes) if e.tensor.weight.use == "selection" else wide
+        )
+
+    def wide(self) -> int:
+        """Bytes of a weight. InputError where its type has blocks."""
         name = self.how.dtype
         format = weight_format(name)
         if format is None or format.packed != "none":
@@ -86,10 +93,7 @@ class Collected:
                 "sweep knows fp32, bf16 and fp16",
                 "unsupported",
             )
-        wide = Fraction(format.wide.block_bytes)
-        return self.params(
-            self.entries, lambda e: Fraction(FP32.block_bytes) if e.tensor.weight.use == "selection" else wide
-        )
+        return format.wide.block_bytes
 
     # passes
 
@@ -101,12 +105,15 @@ class Collected:
         for stage in equations(self.architecture, how.form, how.kept, how.chunks).main:
             own: poly.Polynomial = {}
             for line in stage.lines:
-                count, rest = line.counted(stage.workload(work))
-                count *= stage.runs_in_passes(line)
-                if count:
-                    poly.add(own, {m: 2 * count * n for m, n in self.product(rest).items()})
+                poly.add(own, self.line_flops(stage, line, work))
             poly.add(total, poly.multiplied(own, self.stage(stage).items()))
         return poly.multiplied(total, [(((BATCH, 1),), 1)])
+
+    def line_flops(self, stage: Stage, line: Line, work: Workload) -> poly.Polynomial:
+        """Of one sequence, each time that the stage runs."""
+        count, rest = line.counted(stage.workload(work))
+        count *= stage.runs_in_passes(line)
+        return poly.scaled(self.product(rest), 2 * count) if count else {}
 
     def kv_bytes(self) -> poly.Polynomial:
         """The cache of a batch, as the mathematics needs it."""

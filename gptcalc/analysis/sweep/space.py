@@ -100,6 +100,7 @@ class Space:
         self.figures = figures
         self.how = how
         self.words = words or {}
+        self.every_symbol = False  # whether pieces have those, too, that no figure needs
         self.base = self._deepest(self._first() if base is None else dict(base))
         self.symbols: dict[str, str] = {}  # of the free keys
         self.free = self._free()
@@ -315,9 +316,11 @@ class Combination:
         for symbol, column in lengths(architecture, how, space.batches).items():
             self.tables[symbol] = len(space.free), column
         ranges = {symbol: (int(column.min()), int(column.max())) for symbol, (_, column) in self.tables.items()}
-        collected = Collected(architecture, how, space.symbols, counted, ranges)
-        self.figures = {key: FIGURES[key].collect(collected) for key in space.figures}
+        self.collected = Collected(architecture, how, space.symbols, counted, ranges)
+        self.figures = {key: FIGURES[key].collect(self.collected) for key in space.figures}
         used = {s for every in self.figures.values() for terms in every for monomial in terms for s, _ in monomial}
+        if space.every_symbol:
+            used |= self.tables.keys()
         self.tables = {symbol: table for symbol, table in self.tables.items() if symbol in used}
         self.largest = {symbol: ranges[symbol][1] for symbol in self.tables}
 

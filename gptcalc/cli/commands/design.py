@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Utilization, room
 from gptcalc.cli.commands.sweep import axis, listed
-from gptcalc.cli.options import MODEL, Columns
+from gptcalc.cli.commands.time import MBU, MFU
+from gptcalc.cli.options import MODEL, Columns, amount
 from gptcalc.conventions import Batch, SweepRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.design.pace import Demand
 
 RESULT = "gptcalc.analysis.design.run:Design"
 
@@ -34,6 +38,16 @@ def command(
     device: DeviceName = None,
     utilization: Utilization = None,
     where: Annotated[str | None, Option("Further limits: 'total < 8e9 and decode_flops < 20e9'.", "CONDITION")] = None,
+    tokens_per_second: Annotated[
+        Fraction | None,
+        Option(
+            "A decode step is to give so many, all sequences together, as the roofline of --device bounds it.",
+            "RATE",
+            read=amount("--tokens-per-second"),
+        ),
+    ] = None,
+    mfu: MFU = Fraction(1),
+    mbu: MBU = Fraction(1),
     maximize: Annotated[str | None, Option("The most of this column. Default: total.", "KEY")] = None,
     minimize: Annotated[str | None, Option("The least of this column.", "KEY")] = None,
     batch: Batch = 1,
@@ -59,6 +73,7 @@ def command(
     """The largest or cheapest architecture like a model that meets a budget, by exact search. Exit status 1: none.
 
     gptcalc design --like llama-3-8b --free d,n_layers,d_ff --fits 8GiB --context 32K --maximize total
+    gptcalc design --like llama-3-8b --free n_layers,d_ff --device rtx-4090 --tokens-per-second 60 --mbu 80%
     gptcalc design --like gpt2 --free n_layers,d=256..1024:64 --where 'total >= 50e6' --minimize decode_flops --top 3
     """
     from gptcalc.analysis.design.run import Brief, designed
@@ -69,7 +84,7 @@ def command(
         raise InputError("design: like which model?", "give --like llama-3-8b", "usage")
     if maximize is not None and minimize is not None:
         raise InputError("both --maximize and --minimize", "leave one of them out", "usage")
-    usable = None if fits is None and device is None else room(fits, device, utilization)
+    usable = None if fits is None and device is None else room(fits, device if fits is None else None, utilization)
     if usable is None and where is None:
         raise InputError("design: no budget", "give --fits 24GiB, --device rtx-4090 or --where 'total < 8e9'", "usage")
     loaded = load(like)
@@ -78,10 +93,21 @@ def command(
         goal=minimize if minimize is not None else f"-{maximize or 'total'}",
         budget=None if usable is None else usable.bytes, where=where, batch=batch, top=top,
         columns=None if columns is None else listed(columns),
+        demand=None if tokens_per_second is None else demanded(tokens_per_second, device, batch, mfu, mbu),
         taste=Taste(multiple, () if d_head is None else axis_numbers(d_head), dict(map(ratio_of, ratio))), how=how,
     )  # fmt: skip
     found = designed(brief)
     return Answer(found, show("design", found), loaded.notes, 0 if found.designs else 1)
+
+
+def demanded(rate: Fraction, device: str | None, batch: int, mfu: Fraction, mbu: Fraction) -> Demand:
+    """How fast it is to be. InputError where no device is named."""
+    from gptcalc.analysis.design.pace import Demand
+    from gptcalc.sources.devices import asked
+
+    if device is None:
+        raise InputError("--tokens-per-second: on which device?", "add --device rtx-4090", "usage")
+    return Demand(asked(device).model, float(rate), batch, float(mfu), float(mbu))
 
 
 def keys(words: list[str]) -> dict[str, tuple[int, ...] | None]:

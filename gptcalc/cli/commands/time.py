@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, share
@@ -14,19 +14,22 @@ from gptcalc.options import Option
 
 RESULT = "gptcalc.analysis.timed:Timed"
 
+MFU: TypeAlias = Annotated[
+    Fraction, Option("Share of the peak rate that is reached. Default: 1, a bound.", "SHARE", read=share("--mfu"))
+]
+MBU: TypeAlias = Annotated[
+    Fraction,
+    Option("Share of the memory's bandwidth that is reached. Default: 1, a bound.", "SHARE", read=share("--mbu")),
+]
+
 
 def command(
     model: Model,
     how: PacedRun,
     device: DeviceName = None,
     devices: Devices = None,
-    mfu: Annotated[
-        Fraction, Option("Share of the peak rate that is reached. Default: 1, a bound.", "SHARE", read=share("--mfu"))
-    ] = Fraction(1),
-    mbu: Annotated[
-        Fraction,
-        Option("Share of the memory's bandwidth that is reached. Default: 1, a bound.", "SHARE", read=share("--mbu")),
-    ] = Fraction(1),
+    mfu: MFU = Fraction(1),
+    mbu: MBU = Fraction(1),
     settings: Set = [],  # noqa: B006
 ) -> Answer:
     """How fast it can be: time to the first token and for each further one, and what bounds them.
