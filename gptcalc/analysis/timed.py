@@ -7,6 +7,7 @@ follow each other. With the whole of a device's peak rate and bandwidth this is 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
@@ -109,6 +110,7 @@ class Timed(Outcome, frozen=True, kw_only=True):
     crossover_batch: int | None  # from which on a decode step is bound by compute; null: never
     cache_batch: int | None  # from which on the cache takes as long as the weights; null: never
     most_tokens_per_s: float | None  # with a batch without end, were there memory for it
+    saturated_batch: int | None  # from which on a step gives nine tenths of that: the device is saturated
     max_batch: int | None  # what the devices' memory holds; null: any
     needed: int  # bytes that a device must hold
     memory: int  # that it has
@@ -209,7 +211,8 @@ def timed(architecture: Architecture, device: DeviceModel, how: TimeRun) -> Time
         balance={kind: rate / device.bandwidth for kind, rate in device.peak.items()},
         crossover_batch=None if further is None else crossover(further, rates),
         cache_batch=None if further is None else overtaken(further),
-        most_tokens_per_s=None if further is None else saturated(further, rates),
+        most_tokens_per_s=None if further is None else most_of(further, rates),
+        saturated_batch=None if further is None else saturated(further, rates),
         max_batch=most(lambda batch: held.needed(batch, context) if batch else 0, device.visible),
         needed=needed,
         memory=device.visible,
@@ -257,9 +260,21 @@ def overtaken(traffic: Traffic) -> int | None:
     return None if found is None else found + 1
 
 
-def saturated(traffic: Traffic, rates: Rates) -> float:
+def most_of(traffic: Traffic, rates: Rates) -> float:
     """Tokens a second that no batch exceeds: the weights' share of a token is then nothing."""
     return ENDLESS / run(traffic, rates, ENDLESS).seconds
+
+
+#: of the tokens a second that no batch exceeds; more sequences at once hardly add to it
+SATURATED = Fraction(9, 10)
+
+
+def saturated(traffic: Traffic, rates: Rates) -> int | None:
+    """The smallest batch of which a step gives nine tenths of what no batch exceeds: the concurrency that a device is
+    saturated with."""
+    enough = float(SATURATED) * most_of(traffic, rates)
+    found = largest(lambda batch: batch == 0 or batch / run(traffic, rates, batch).seconds < enough)
+    return None if found is None else found + 1
 
 
 def notes(traffic: Traffic, rates: Rates, found: PassTime) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ def figures(found: Timed) -> list[tuple[str, str, str]]:
         rows.append(("tokens a second", rate(found.tokens_per_s), f"batch {units.grouped(found.batch)}"))
         most = found.most_tokens_per_s or 0.0
         rows.append(("with a batch without end", rate(most), "were there memory for it"))
+        rows.append(("batch that saturates", batch(found.saturated_batch, "none"), "nine tenths of that"))
         rows.append(("batch from which compute binds", batch(found.crossover_batch, "never"), ""))
         rows.append(("batch from which the cache outweighs", batch(found.cache_batch, "never"), ""))
     held = f"{units.short_bytes(found.needed)} of {units.short_bytes(found.memory)} at this batch"

@@ -28,6 +28,7 @@ class DeviceModel(Struct, frozen=True):
     smi: str | None = None  # the name that the driver's tool prints
     unverified: str | None = None
     link: int | None = None  # bytes a second to its peers, both directions together
+    link_source: str | None = None  # where that isn't the source
     visible: int = 0  # what of the memory a program sees, where that was measured; else all of it
 
 
@@ -140,6 +141,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> DeviceModel:
         visible=units.size(entry["visible"]) if "visible" in entry else memory,
         bandwidth=units.size(entry["bandwidth"]),
         link=units.size(entry["link"]) if "link" in entry else None,
+        link_source=entry.get("link_source"),
         peak={kind: int(Fraction(str(rate)) * 10**12) for kind, rate in entry["peak"].items()},
         source=entry["source"],
         memory_source=entry["memory_source"],

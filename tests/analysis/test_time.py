@@ -119,6 +119,29 @@ def test_crossover() -> None:
     assert found.crossover_batch == pytest.approx(989.4e12 / 3350e9, rel=0.01)
 
 
+def test_what_saturates_a_device() -> None:
+    """A step of B sequences reads the weights W once and B caches of C. B/(W + B·C) is nine tenths of 1/C from 9·W/C
+    on, as long as it is bound by memory. At 32,768 tokens of Llama 3 8B C is 4 GiB."""
+    found = timed(load("llama-3-8b").architecture, devices.device("h100-sxm"), TimeRun(context=32768, dtype="bf16"))
+    assert found.decode is not None
+    assert found.crossover_batch is None
+    assert found.saturated_batch is not None
+    weights = sum(stage.weights_bytes for stage in found.decode.stages)
+    cache = sum(stage.cache_bytes for stage in found.decode.stages)
+    assert cache == 2**32
+    assert abs(found.saturated_batch - 9 * weights / cache) <= 1
+    assert found.saturated_batch < 9 * (8_030_261_248 * 2) / cache + 1
+
+
+def test_links() -> None:
+    """NVLink: 12 links of 50 GB/s of an A100, 6 of a V100, 4 of 28.125 GB/s of GA102; MI300X: 7 of 128 GB/s; PCIe 4.0:
+    16 lanes of 16 GT/s, both ways."""
+    rates = {name: devices.device(name).link for name in ("a100-80gb", "v100-32gb", "rtx-3090", "mi300x", "rtx-4090")}
+    expected = (12 * 50, 6 * 50, 4 * 28.125, 7 * 128, 16 * 16 * 2 / 8)
+    assert list(rates.values()) == [int(n * 10**9) for n in expected]
+    assert all(model.link is None or model.link_source or "NVIDIA" in model.source for model in devices.models())
+
+
 def test_the_cache_outweighs_the_weights() -> None:
     """8192 tokens of Llama 3 8B are 1 GiB, the weights that a step reads 15 GB: 14 sequences, not 13."""
     found = run("llama-3-8b", "h100-sxm", context=8192)
