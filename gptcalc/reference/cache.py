@@ -18,13 +18,14 @@ class Cache:
         self.writes = writes
         self.start = "" if number_of_pass == 0 else f"pass {number_of_pass} "
         self.arrays: dict[tuple[str, str], Array] = {}
+        self.names: dict[str, list[str]] = {}  # of what each sublayer holds
         self.length = 0
         self.tokens: Array | None = None  # (B, length): what n-grams are looked up by, no numbers of a layer
 
     def of_pass(self, number: int, *, writes: bool = True) -> Cache:
         """The same for a pass of a loop."""
         own = Cache(number, writes=writes)
-        own.arrays, own.length, own.tokens = self.arrays, self.length, self.tokens
+        own.arrays, own.names, own.length, own.tokens = self.arrays, self.names, self.length, self.tokens
         return own
 
     def append(self, key: str, name: str, new: Array) -> Array:
@@ -33,7 +34,7 @@ class Cache:
         old = self.arrays.get((key, name))
         joined: Array = new if old is None else np.concatenate([old, new], axis=-2)
         if self.writes:
-            self.arrays[key, name] = joined
+            self._set(key, name, joined)
         return joined
 
     def held(self, key: str, name: str) -> Array:
@@ -47,7 +48,7 @@ class Cache:
         if old is None:
             old = np.broadcast_to(new[:, :1] * 0.0, (new.shape[0], n, new.shape[2]))
         joined: Array = np.concatenate([old, new], axis=1)
-        self.arrays[key, "recent"] = joined[:, joined.shape[1] - n :]
+        self._set(key, "recent", joined[:, joined.shape[1] - n :])
         return joined
 
     def state(self, key: str, name: str, start: Array) -> Array:
@@ -56,12 +57,19 @@ class Cache:
 
     def put(self, key: str, name: str, state: Array) -> None:
         """The state after this call's tokens."""
-        self.arrays[self.start + key, name] = state
+        self._set(self.start + key, name, state)
+
+    def _set(self, key: str, name: str, array: Array) -> None:
+        if (key, name) not in self.arrays:
+            self.names.setdefault(key, []).append(name)
+        self.arrays[key, name] = array
 
     def keep(self, key: str, n: int) -> None:
         """Drops all but the newest n positions of what a sublayer holds."""
-        for (owner, name), array in self.arrays.items() if self.writes else ():
-            if owner == self.start + key and array.shape[-2] > n:
+        owner = self.start + key
+        for name in self.names.get(owner, ()) if self.writes else ():
+            array = self.arrays[owner, name]
+            if array.shape[-2] > n:
                 self.arrays[owner, name] = array[..., array.shape[-2] - n :, :]
 
     @property
