@@ -111,7 +111,8 @@ Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the 
 Where: TypeAlias = Annotated[
     list[str],
     Option(
-        "Only rows of which this holds, such as 'total>=7B', 'kv_bytes<1GiB' or attention=GQA; may be repeated.",
+        "Only rows of which this holds: 'total >= 7B', 'memory < 24GiB and total < 8e9 or attention = GQA'; may be "
+        "repeated.",
         "CONDITION",
     ),
 ]

@@ -26,6 +26,6 @@ def title(found: Design) -> str:
     limits = [] if found.budget is None else [f"in {units.short_bytes(found.budget)}"]
     if found.tokens_per_second is not None:
         limits.append(f"{found.tokens_per_second:g} tokens a second on {found.device}")
-    limits += [] if found.where is None else [f"where {found.where}"]
+    limits += [f"where {text}" for text in found.where]
     work = f"{units.sequences(found.batch)} of {units.grouped(found.context)} tokens in {found.dtype}"
     return f"like {found.like}, {goal}: {', '.join([*limits, work])}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,6 +14,9 @@ from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.figures import FIGURES, Facts, ordered, row
 from gptcalc.report.index import Index
 from gptcalc.sources.preset import names
+from gptcalc.where import check, parsed
+
+LISTED = "gptcalc columns lists them"
 
 
 class Selection(Struct, frozen=True):
@@ -93,84 +94,15 @@ def _released(when: str, year: str) -> bool:
 
 def kept(found: Iterable[Facts], where: Iterable[str]) -> list[Facts]:
     """The models that fulfil all conditions."""
-    conditions = [Condition.read(text) for text in where]
-    return [facts for facts in found if all(condition.holds(facts) for condition in conditions)]
+    wanted = parsed(where, {key: figure.kind for key, figure in FIGURES.items()}, LISTED)
+    return [facts for facts in found if wanted.holds(lambda key: row(facts, [key])[key])]  # noqa: B023
 
 
 def rows(found: Iterable[Facts], keys: Sequence[str], sort: str | None = None) -> list[dict[str, Any]]:
     """Rows of these columns, sorted by any column, shown or not."""
     by = sort.removeprefix("-") if sort is not None else None
-    if by is not None and by not in FIGURES:
-        raise _no_column("--sort", by)
+    if by is not None:
+        check(by, FIGURES, "--sort", LISTED)
     hidden = [by] if by is not None and by not in keys else []
     made = ordered([row(facts, [*keys, *hidden]) for facts in found], sort)
     return [{key: one[key] for key in keys} for one in made] if hidden else made
-
-
-SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "!=": operator.ne,
-    "=": operator.eq,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-
-
-class Condition(Struct, frozen=True):
-    """A column, a sign, and what it is held against: total>=7B, attention=GQA, kv_bytes<1GiB."""
-
-    key: str
-    sign: str
-    value: Any
-
-    @classmethod
-    def read(cls, text: str) -> Condition:
-        """InputError where the text is no condition."""
-        match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|!=|=|>|<)\s*(.*\S)\s*", text)
-        if match is None:
-            raise InputError(
-                f"--where {printable(text)!r} is no condition", "such as total>=7B or attention=GQA", "usage"
-            )
-        key, sign, word = match.groups()
-        if key not in FIGURES:
-            raise _no_column("--where", key)
-        is_text = FIGURES[key].kind == "text"
-        if is_text and sign not in ("=", "!="):
-            raise InputError(f"--where {printable(text)}: {key} is a word", f"write {key}={printable(word)}", "usage")
-        try:
-            return cls(key, sign, word.lower() if is_text else _amount(key, word))
-        except InputError as error:
-            raise error.within(f"--where {printable(text)}") from None
-
-    def holds(self, facts: Facts) -> bool:
-        """A figure that a model doesn't have fulfils nothing; of a word any of its parts may be meant."""
-        value = row(facts, [self.key])[self.key]
-        if value is None:
-            return False
-        if FIGURES[self.key].kind != "text":
-            return SIGNS[self.sign](value, self.value)
-        written = str(value).lower()
-        word = {"yes": "true", "no": "false"}.get(self.value, self.value) if isinstance(value, bool) else self.value
-        same = word == written or word in re.split(r"[/ ]", written)
-        return same == (self.sign == "=")
-
-
-def _amount(key: str, word: str) -> int | float:
-    """A number as its column counts: parameters 7B, memory 24GiB, tokens 8K, FLOPs 2e12."""
-    kind = FIGURES[key].kind
-    if kind == "count":
-        return units.parameters(word)
-    if kind == "bytes":
-        return units.size(word)
-    if kind == "number":
-        return units.count(word)
-    try:
-        return float(word)
-    except ValueError:
-        raise InputError(f"{printable(word)!r} is not a number", "such as 2e12", "usage") from None
-
-
-def _no_column(option: str, key: str) -> InputError:
-    hint = did_you_mean(key, FIGURES) or "gptcalc columns lists them"
-    return InputError(f"{option}: no column {printable(key)!r}", hint, "usage")

@@ -9,11 +9,7 @@ from typing import Any
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.report.table import Column, Kind, Table, View
 
-KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("total", "active", "embedding", "non_embedding"), "count"),
-    **dict.fromkeys(("kv_bytes", "weights_bytes", "activations_bytes", "memory"), "bytes"),
-    **dict.fromkeys(("prefill_flops", "decode_flops", "train_flops"), "flops"),
-}
+KINDS: dict[str, Kind] = {key: figure.kind for key, figure in FIGURES.items()}
 TITLES = {
     "total": "parameters",
     "kv_bytes": "cache",
@@ -65,6 +61,3 @@ def array(blocks: Iterator[list[list[Any]]], keys: Sequence[str]) -> Iterator[st
         yield before + piece.rstrip("\n").replace("\n", ",\n")
         before = ",\n"
     yield "\n]\n" if before != "[\n" else "[]\n"
-
-
-assert set(KINDS) == set(FIGURES)

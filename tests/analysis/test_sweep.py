@@ -24,7 +24,7 @@ from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.weights import total as stored
 from gptcalc.analysis.params import params
-from gptcalc.analysis.sweep.bulk import COMPARED, Points
+from gptcalc.analysis.sweep.bulk import Points
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.run import Grid, Sweep
 from gptcalc.analysis.sweep.space import PIECE, Axis, Space
@@ -35,6 +35,7 @@ from gptcalc.document.variant import varied
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.preset import edited
+from gptcalc.where import SIGNS
 from tests.conftest import Result
 from tests.reference_cases import DOCUMENTS
 
@@ -210,7 +211,7 @@ def test_bulk_is_exact(terms: dict[Any, int], points: list[tuple[int, int, int]]
         sizes_ = dict(zip("abc", point, strict=True))
         expected.append(sum(n * int(np.prod([sizes_[s] ** e for s, e in m], dtype=object)) for m, n in terms.items()))
     assert found.ints() == expected
-    for word, compare in COMPARED.items():
+    for word, compare in SIGNS.items():
         for limit in {Fraction(expected[0]), Fraction(expected[0]) + Fraction(1, 2), Fraction(2**64), Fraction(0)}:
             assert found.compare(word, limit).tolist() == [compare(n, limit) for n in expected]
 
@@ -240,7 +241,7 @@ AXES: dict[str, Any] = {"n_layers": tuple(range(1, 41)), "d_ff": tuple(range(100
 def test_where_sort_top_and_front_are_those_of_all_rows() -> None:
     every = swept(LLAMA, AXES, contexts=(64, 128)).rows()
     assert len(every) == 40 * 20 * 3 * 2
-    few = swept(LLAMA, AXES, contexts=(64, 128), where="total < 3e9 and v >= 200 or n_layers = 40").rows()
+    few = swept(LLAMA, AXES, contexts=(64, 128), where=("total < 3e9 and v >= 200 or n_layers = 40",)).rows()
     assert few == [r for r in every if (r["total"] < 3 * 10**9 and r["v"] >= 200) or r["n_layers"] == 40]
     top = swept(LLAMA, AXES, contexts=(64, 128), sort="-total", top=7).rows()
     assert top == sorted(every, key=lambda row: row["total"], reverse=True)[:7]
@@ -277,9 +278,9 @@ def test_pieces_are_small() -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"where": "total <"}, "is no comparison"),
-        ({"where": "totl < 3"}, "no column 'totl'"),
-        ({"where": "total < 3x"}, "is no number"),
+        ({"where": ("total <",)}, "is no condition"),
+        ({"where": ("totl < 3",)}, "no column 'totl'"),
+        ({"where": ("total < 3x",)}, "is not a number of parameters"),
         ({"columns": ("totl",)}, "no column 'totl'"),
         ({"sort": "mlp"}, "no column 'mlp'"),
         ({"pareto": ("total",)}, "one column alone"),

@@ -29,7 +29,7 @@ def grid(points: int, model: str = "llama-3-8b", where: str = "total < 1e9 and k
     how = {
         "contexts": (8192,),
         "columns": ("n_layers", "d_ff", "v", *FIGURES),
-        "where": where,
+        "where": (where,),
         "sort": "-total",
         "top": 5,
     }

@@ -36,6 +36,8 @@ def shown(result: object) -> list[str]:
         ("c>8K", ["mixtral-8x7b"]),
         ("prefill_flops>1e12", ["llama-3-8b", "mixtral-8x7b"]),
         ("n_experts=8", ["mixtral-8x7b"]),
+        ("total < 1e9 or attention = GQA and d_ff = 14336", ["gpt2", "llama-3-8b", "mixtral-8x7b"]),
+        ("total >= 7B and n_experts = 8 or c == 1024", ["gpt2", "mixtral-8x7b"]),
     ],
 )
 def test_where(condition: str, kept: list[str], gptcalc: Command) -> None:

@@ -18,11 +18,13 @@ from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.weights import total as weighed
 from gptcalc.analysis.params import params
 from gptcalc.analysis.sweep.figures import FIGURES
+from gptcalc.analysis.sweep.run import kinds
 from gptcalc.analysis.sweep.space import Space
-from gptcalc.analysis.sweep.wanted import Order, Test, Where, parsed
+from gptcalc.analysis.sweep.wanted import Order
 from gptcalc.answers import Outcome
 from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, SweepRun
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError
+from gptcalc.where import Test, check, parsed
 
 if TYPE_CHECKING:
     from gptcalc.architecture import Architecture
@@ -39,7 +41,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     free: Mapping[str, Sequence[int] | None]
     goal: str
     budget: int | None = None
-    where: str | None = None
+    where: tuple[str, ...] = ()
     batch: int = 1
     top: int = 1
     columns: tuple[str, ...] | None = None
@@ -55,7 +57,7 @@ class Design(Outcome, frozen=True, kw_only=True):
     maximize: str | None
     minimize: str | None
     budget: int | None
-    where: str | None
+    where: tuple[str, ...]
     tokens_per_second: float | None  # that a decode step gives at least, all sequences together
     device: str | None  # on which
     batch: int
@@ -108,9 +110,9 @@ def _asked(brief: Brief) -> tuple[Any, ...]:
     keys = [axis.key for axis in found.axes]
     known = [*keys, *FIGURES]
     goal = Order.of(brief.goal, known, "--maximize" if brief.goal.startswith("-") else "--minimize")
-    where = Where() if brief.where is None else parsed(brief.where, known)
+    where = parsed(brief.where, kinds(known))
     if brief.budget is not None:
-        where = where.and_also(Test("memory", "<=", Fraction(brief.budget)))
+        where = where.and_also((Test("memory", "<=", Fraction(brief.budget)),))
     columns = _columns(brief, [*keys, *FIGURES], [*keys, *dict.fromkeys((*SHOWN, goal.key, *where.keys))])
     figures = [key for key in FIGURES if key in {goal.key, *where.keys, *columns}]
     start = {key: brief.document[key] for key in keys if isinstance(brief.document.get(key), int)}
@@ -123,9 +125,7 @@ def _asked(brief: Brief) -> tuple[Any, ...]:
 
 def _columns(brief: Brief, known: Sequence[str], default: Sequence[str]) -> Sequence[str]:
     for key in brief.columns or ():
-        if key not in known:
-            hint = did_you_mean(key, known) or "there are " + ", ".join(known)
-            raise InputError(f"--columns: no column {printable(key)!r}", hint, "usage")
+        check(key, known, "--columns")
     return brief.columns or default
 
 

@@ -22,9 +22,10 @@ from gptcalc.analysis.design.pace import Demand, Pace
 from gptcalc.analysis.design.taste import Ratio, Tried
 from gptcalc.analysis.sweep.bulk import Array
 from gptcalc.analysis.sweep.space import PIECE, Combination, NoModel, Piece, Space
-from gptcalc.analysis.sweep.wanted import Order, Test, Where, first
+from gptcalc.analysis.sweep.wanted import Order, first, held
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError
+from gptcalc.where import Test, Where
 
 #: combinations of keys that are bound: each costs some milliseconds
 MOST = 200_000
@@ -171,7 +172,7 @@ class Search(NamedTuple):
     def _rows(self, box: Box) -> Iterator[Row]:
         """The best wanted points of a small box."""
         piece = box.piece()
-        wanted = self.where.holds(piece) & self.tried.holds(piece)
+        wanted = held(self.where, piece) & self.tried.holds(piece)
         piece = piece.take((wanted if box.pace is None else self._fast(box.pace, piece, wanted)).nonzero()[0])
         if not piece.number:
             return
@@ -198,8 +199,8 @@ class Search(NamedTuple):
 def _may_hold(test: Test, bounds: tuple[int, int] | None) -> bool:
     if bounds is None:
         return True
-    low, high, limit = Fraction(bounds[0]), Fraction(bounds[1]), test.limit
+    low, high, limit = Fraction(bounds[0]), Fraction(bounds[1]), Fraction(test.limit)
     return {
         "<": low < limit, "<=": low <= limit, ">": high > limit, ">=": high >= limit, "==": low <= limit <= high,
         "!=": not low == high == limit,
-    }[test.word]  # fmt: skip
+    }[test.sign]  # fmt: skip

@@ -6,8 +6,7 @@ Below 2⁶³ an int64 holds a result. Up to about 2¹⁰⁹ two numbers decide i
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any, TypeAlias
@@ -16,21 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gptcalc.equations.polynomial import Monomial, Polynomial
+from gptcalc.where import SIGNS
 
 Array: TypeAlias = NDArray[Any]
 
 WRAP = 1 << 64
 #: an int64 holds less
 NARROW = 1 << 63
-
-COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 class Exact:
@@ -65,11 +56,11 @@ class Exact:
         bound = ceil(limit) if word in ("<", ">=") else floor(limit)
         if self.high is None:
             if self.low.dtype == np.int64 and not -NARROW <= bound < NARROW:
-                return np.full(len(self), COMPARED[word](0, bound))
-            return np.asarray(COMPARED[word](self.low, bound), dtype=bool)
+                return np.full(len(self), SIGNS[word](0, bound))
+            return np.asarray(SIGNS[word](self.low, bound), dtype=bool)
         top, rest = divmod(bound, WRAP)
         if not -NARROW <= top < NARROW:
-            return np.full(len(self), COMPARED[word](0, bound))
+            return np.full(len(self), SIGNS[word](0, bound))
         equal, below = self.high == top, self.high < top
         low = np.uint64(rest)
         less, same = below | (equal & (self.low < low)), equal & (self.low == low)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import held
@@ -188,29 +188,37 @@ class Figure(NamedTuple):
     """A column of a grid: the largest of several polynomials, mostly of one."""
 
     meaning: str
+    kind: Literal["count", "bytes", "flops"]
     collect: Callable[[Collected], tuple[poly.Polynomial, ...]]
 
 
 FIGURES: dict[str, Figure] = {
-    "total": Figure("parameters of the main model", lambda c: (c.params(c.entries, whole_of),)),
-    "active": Figure("parameters that one token uses", lambda c: (c.params(c.entries, c.active_share),)),
+    "total": Figure("parameters of the main model", "count", lambda c: (c.params(c.entries, whole_of),)),
+    "active": Figure("parameters that one token uses", "count", lambda c: (c.params(c.entries, c.active_share),)),
     "embedding": Figure(
         "parameters of the tables of tokens, positions and types",
+        "count",
         lambda c: (c.params([e for e in c.entries if e.tensor.weight.component == "embedding"], whole_of),),
     ),
     "non_embedding": Figure(
         "total without the embedding",
+        "count",
         lambda c: (c.params([e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of),),
     ),
-    "kv_bytes": Figure("of the cache of --batch sequences at --context", lambda c: (c.kv_bytes(),)),
-    "weights_bytes": Figure("of the weights in --dtype", lambda c: (c.weights_bytes(),)),
-    "activations_bytes": Figure("at the widest moment of a prompt, as gptcalc memory counts them", activations),
+    "kv_bytes": Figure("of the cache of --batch sequences at --context", "bytes", lambda c: (c.kv_bytes(),)),
+    "weights_bytes": Figure("of the weights in --dtype", "bytes", lambda c: (c.weights_bytes(),)),
+    "activations_bytes": Figure(
+        "at the widest moment of a prompt, as gptcalc memory counts them", "bytes", activations
+    ),
     "memory": Figure(
         "weights, cache and activations",
+        "bytes",
         lambda c: tuple(poly.added(c.weights_bytes(), c.kv_bytes(), moment) for moment in activations(c)),
     ),
-    "prefill_flops": Figure("of a prompt of --context tokens", lambda c: (c.flops("prefill"),)),
-    "decode_flops": Figure("of the last token of --context", lambda c: (c.flops("decode"),)),
+    "prefill_flops": Figure("of a prompt of --context tokens", "flops", lambda c: (c.flops("prefill"),)),
+    "decode_flops": Figure("of the last token of --context", "flops", lambda c: (c.flops("decode"),)),
     # a training step is 3 × the forward pass
-    "train_flops": Figure("of a training step on --context tokens", lambda c: (poly.scaled(c.flops("train"), 3),)),
+    "train_flops": Figure(
+        "of a training step on --context tokens", "flops", lambda c: (poly.scaled(c.flops("train"), 3),)
+    ),
 }

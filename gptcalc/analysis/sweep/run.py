@@ -13,9 +13,10 @@ from msgspec import Struct
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.space import Axis, Piece
 from gptcalc.analysis.sweep.structures import grid as grid_of
-from gptcalc.analysis.sweep.wanted import Order, Where, best, first, fronted, ordered, parsed
+from gptcalc.analysis.sweep.wanted import Order, best, first, fronted, held, ordered
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError
+from gptcalc.where import check, parsed
 
 #: points of one task of a process
 TASK = 1 << 20
@@ -36,13 +37,18 @@ class Grid(Struct, frozen=True, kw_only=True):
     contexts: tuple[int | None, ...] = (None,)
     batches: tuple[int, ...] = (1,)
     columns: tuple[str, ...] | None = None
-    where: str | None = None
+    where: tuple[str, ...] = ()
     sort: str | None = None
     top: int | None = None
     pareto: tuple[str, ...] = ()
     part: tuple[int, int] = (1, 1)  # the first of so many
     jobs: int = 1
     how: SweepRun = SweepRun()
+
+
+def kinds(known: Sequence[str]) -> dict[str, str]:
+    """What each column holds: figures their own, keys and lengths numbers."""
+    return {key: FIGURES[key].kind if key in FIGURES else "number" for key in known}
 
 
 class Sweep:
@@ -53,7 +59,7 @@ class Sweep:
         keys = [axis.key for axis in grid.axes]
         numbers = [axis.key for axis in grid.axes if all(isinstance(v, int) for v in axis.values)]
         known = [*numbers, *LENGTHS, *FIGURES]
-        self.where = Where() if grid.where is None else parsed(grid.where, known)
+        self.where = parsed(grid.where, kinds(known))
         self.order = None if grid.sort is None else Order.of(grid.sort, known, "--sort")
         self.front = [Order.of(word, known, "--pareto") for word in grid.pareto]
         shown = [
@@ -78,12 +84,8 @@ class Sweep:
     def _columns(self, default: Sequence[str], known: Sequence[str]) -> list[str]:
         if self.grid.columns is None:
             return list(dict.fromkeys(default))
-        from gptcalc.errors import did_you_mean, printable
-
         for key in self.grid.columns:
-            if key not in known:
-                hint = did_you_mean(key, known) or "there are " + ", ".join(known)
-                raise InputError(f"--columns: no column {printable(key)!r}", hint, "usage")
+            check(key, known, "--columns")
         return list(self.grid.columns)
 
     @property
@@ -159,11 +161,11 @@ class Sweep:
             if not self.where.alternatives:
                 yield piece
                 continue
-            held = self.where.holds(piece)
-            if held.all():
+            wanted = held(self.where, piece)
+            if wanted.all():
                 yield piece
-            elif held.any():
-                yield piece.take(held.nonzero()[0])
+            elif wanted.any():
+                yield piece.take(wanted.nonzero()[0])
 
 
 def _chosen(sweep: Sweep, start: int, stop: int, columns: list[str]) -> list[dict[str, Any]]:

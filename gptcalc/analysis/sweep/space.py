@@ -155,12 +155,25 @@ class Space:
         numbers = all(isinstance(value, int) for value in axis.values)
         if not numbers or len(axis.values) < 2 or axis.key == "c" or axis.key.startswith("encoder."):
             return False
-        try:
-            for value in {min(axis.values), max(axis.values)}:
-                self.build({**self.base, axis.key: value})
-        except InputError:
-            return False
-        return True
+        return all(self._goes_with(axis, others) for others in self._extremes(axis))
+
+    def _goes_with(self, axis: Axis, others: Settings) -> bool:
+        """Whether its least and its most value make models, with these settings both or neither."""
+        works = []
+        for value in (min(axis.values), max(axis.values)):
+            try:
+                self.build({**self.base, **others, axis.key: value})
+                works.append(True)
+            except InputError:
+                works.append(False)
+        return all(works) or (bool(others) and not any(works))
+
+    def _extremes(self, axis: Axis) -> Iterator[Settings]:
+        """As all is, and with the least and the most value of each other axis: what one key allows may hang on it."""
+        yield {}
+        for other in self.axes:
+            if other != axis:
+                yield from ({other.key: value} for value in {min(other.values), max(other.values)})
 
     def _is_free(self, axes: Sequence[Axis]) -> bool:
         """Whether all these together are sizes and nothing else; remembers their symbols."""

@@ -2,90 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gptcalc import units
 from gptcalc.analysis.sweep.bulk import Array
 from gptcalc.analysis.sweep.space import Piece
-from gptcalc.errors import InputError, did_you_mean, printable
-
-COMPARISON = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|!=|=|<|>)\s*(\S+)\s*")
-EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\+?\d{1,2}")
+from gptcalc.where import Where, check
 
 
-class Test(NamedTuple):
-    key: str
-    word: str
-    limit: Fraction
-
-
-class Where(NamedTuple):
-    """One of several alternatives, each tests that must all hold: a < 1 and b > 2 or c = 3."""
-
-    alternatives: tuple[tuple[Test, ...], ...] = ()
-
-    @property
-    def keys(self) -> set[str]:
-        return {test.key for tests in self.alternatives for test in tests}
-
-    def and_also(self, test: Test) -> Where:
-        """With a test that must hold in any case."""
-        return Where(tuple((*tests, test) for tests in self.alternatives or ((),)))
-
-    def holds(self, piece: Piece) -> Array:
-        if not self.alternatives:
-            return np.ones(piece.number, dtype=bool)
-        values = {key: piece.values(key) for key in self.keys}
-        found = np.zeros(piece.number, dtype=bool)
-        for tests in self.alternatives:
-            own = np.ones(piece.number, dtype=bool)
-            for test in tests:
-                own &= values[test.key].compare(test.word, test.limit)
-            found |= own
-        return found
-
-
-def parsed(text: str, known: Collection[str]) -> Where:
-    """'memory < 24GiB and total < 8e9'. InputError where a word is none of these."""
-    alternatives = []
-    for part in re.split(r"\bor\b", text):
-        tests = []
-        for word in re.split(r"\band\b", part):
-            match = COMPARISON.fullmatch(word)
-            if match is None:
-                raise InputError(
-                    f"--where: {printable(word.strip())!r} is no comparison",
-                    "write 'memory < 24GiB and total < 8e9'",
-                    "usage",
-                )
-            key, sign, number = match.groups()
-            check(key, known, "--where")
-            tests.append(Test(key, "==" if sign == "=" else sign, limit(number)))
-        alternatives.append(tuple(tests))
-    return Where(tuple(alternatives))
-
-
-def limit(text: str) -> Fraction:
-    """A number: 8e9, 8B (10⁹), 24GiB, 32K."""
-    if EXPONENT.fullmatch(text):
-        return Fraction(text)
-    for read in (units.count, units.parameters, units.size):
-        try:
-            return Fraction(read(text))
-        except InputError:
-            continue
-    raise InputError(f"--where: {printable(text)!r} is no number", "write 8e9, 8B, 32K or 24GiB", "usage")
-
-
-def check(key: str, known: Collection[str], option: str) -> None:
-    if key not in known:
-        hint = did_you_mean(key, known) or "there are " + ", ".join(known)
-        raise InputError(f"{option}: no column {printable(key)!r} of whole numbers", hint, "usage")
+def held(where: Where, piece: Piece) -> Array:
+    """At which points a condition holds; all of its columns are numbers."""
+    if not where.alternatives:
+        return np.ones(piece.number, dtype=bool)
+    values = {key: piece.values(key) for key in where.keys}
+    found = np.zeros(piece.number, dtype=bool)
+    for tests in where.alternatives:
+        own = np.ones(piece.number, dtype=bool)
+        for key, sign, limit in tests:
+            own &= values[key].compare(sign, Fraction(limit))
+        found |= own
+    return found
 
 
 class Order(NamedTuple):

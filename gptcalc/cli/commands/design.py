@@ -10,7 +10,7 @@ from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Utilization, room
 from gptcalc.cli.commands.sweep import axis, listed
 from gptcalc.cli.commands.time import MBU, MFU
-from gptcalc.cli.options import MODEL, Columns, amount
+from gptcalc.cli.options import MODEL, Columns, Where, amount
 from gptcalc.conventions import Batch, SweepRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
@@ -37,7 +37,7 @@ def command(
     fits: Annotated[int | None, Option("Memory that is enough: 8GiB, 24GB.", "SIZE", is_size=True)] = None,
     device: DeviceName = None,
     utilization: Utilization = None,
-    where: Annotated[str | None, Option("Further limits: 'total < 8e9 and decode_flops < 20e9'.", "CONDITION")] = None,
+    where: Where = [],  # noqa: B006
     tokens_per_second: Annotated[
         Fraction | None,
         Option(
@@ -85,13 +85,13 @@ def command(
     if maximize is not None and minimize is not None:
         raise InputError("both --maximize and --minimize", "leave one of them out", "usage")
     usable = None if fits is None and device is None else room(fits, device if fits is None else None, utilization)
-    if usable is None and where is None:
+    if usable is None and not where:
         raise InputError("design: no budget", "give --fits 24GiB, --device rtx-4090 or --where 'total < 8e9'", "usage")
     loaded = load(like)
     brief = Brief(
         document=loaded.document, architecture=loaded.architecture, free=keys(free),
         goal=minimize if minimize is not None else f"-{maximize or 'total'}",
-        budget=None if usable is None else usable.bytes, where=where, batch=batch, top=top,
+        budget=None if usable is None else usable.bytes, where=tuple(where), batch=batch, top=top,
         columns=None if columns is None else listed(columns),
         demand=None if tokens_per_second is None else demanded(tokens_per_second, device, batch, mfu, mbu),
         taste=Taste(multiple, () if d_head is None else axis_numbers(d_head), dict(map(ratio_of, ratio))), how=how,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gptcalc.cli.answer import Answer, Format, show
-from gptcalc.cli.options import Columns, Model, Sort
+from gptcalc.cli.options import Columns, Model, Sort, Where
 from gptcalc.conventions import DType, KVDType, MlaOption, StateDType
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
@@ -49,10 +49,7 @@ def command(
     state_dtype: StateDType = "fp32",
     mla: MlaOption = None,
     columns: Columns = None,
-    where: Annotated[
-        str | None,
-        Option("Rows to keep: 'memory < 24GiB and total < 8e9 or batch = 1'.", "CONDITION"),
-    ] = None,
+    where: Where = [],  # noqa: B006
     sort: Sort = None,
     top: Annotated[int | None, Option("The first so many rows.")] = None,
     pareto: Annotated[
@@ -93,7 +90,7 @@ def command(
         raise InputError("--set: a key is given twice", "write all of its values after one =", "usage")
     grid = Grid(
         document=loaded.document, axes=axes, contexts=(None,) if context is None else numbers(context, "--context"),
-        batches=numbers(batch, "--batch"), columns=None if columns is None else listed(columns), where=where,
+        batches=numbers(batch, "--batch"), columns=None if columns is None else listed(columns), where=tuple(where),
         sort=sort, top=top, pareto=() if pareto is None else listed(pareto), part=(1, 1) if of is None else part(of),
         jobs=jobs, how=SweepRun(dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, mla=mla),
     )  # fmt: skip
@@ -105,7 +102,7 @@ def command(
 
     def shown() -> Any:
         number = made.range[1] - made.range[0]
-        if number > MOST_SHOWN and made.streams and where is None and (top or number) > MOST_SHOWN:
+        if number > MOST_SHOWN and made.streams and not where and (top or number) > MOST_SHOWN:
             raise InputError(f"sweep: {number:,} rows are no table", "--where, --top, or --format csv", "usage")
         return show("sweep", rows(), made.columns)()
 

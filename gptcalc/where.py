@@ -1,0 +1,109 @@
+"""Conditions on columns, as --where takes them: 'total >= 7B', 'memory < 24GiB and total < 8e9 or attention = GQA'."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from gptcalc import units
+from gptcalc.errors import InputError, did_you_mean, printable
+
+COMPARISON = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|!=|=|<|>)\s*(.*\S)\s*")
+EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\+?\d{1,2}")
+
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+#: how a number is written of what a column holds; of anything else as parameters are
+READ: dict[str, Callable[[str], int]] = {"bytes": units.size, "number": units.count}
+
+
+class Test(NamedTuple):
+    """A column, a sign, and the number or the word that it is held against."""
+
+    key: str
+    sign: str
+    limit: Fraction | str
+
+    def holds(self, value: Any) -> bool:
+        """A figure that a thing doesn't have fulfils nothing; of a word any of its parts may be meant."""
+        if value is None:
+            return False
+        if isinstance(self.limit, Fraction):
+            return bool(SIGNS[self.sign](value, self.limit))
+        written = str(value).lower()
+        word = {"yes": "true", "no": "false"}.get(self.limit, self.limit) if isinstance(value, bool) else self.limit
+        return (word == written or word in re.split(r"[/ ]", written)) == (self.sign == "==")
+
+
+class Where(NamedTuple):
+    """Several alternatives, each tests that must all hold: a < 1 and b > 2 or c = 3. Without any all is wanted."""
+
+    alternatives: tuple[tuple[Test, ...], ...] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        return {test.key for tests in self.alternatives for test in tests}
+
+    def and_also(self, *others: tuple[Test, ...]) -> Where:
+        """With one of these alternatives, too."""
+        return Where(tuple((*tests, *more) for tests in self.alternatives or ((),) for more in others))
+
+    def holds(self, value: Callable[[str], Any]) -> bool:
+        """For one thing, whose columns `value` tells."""
+        if not self.alternatives:
+            return True
+        return any(all(test.holds(value(test.key)) for test in tests) for tests in self.alternatives)
+
+
+def parsed(texts: Iterable[str], kinds: Mapping[str, str], listed: str = "") -> Where:
+    """What all of these say. kinds: what each column holds (report.table.Kind); listed: where columns are told.
+
+    InputError where a text is no condition, or its column is none.
+    """
+    found = Where()
+    for text in texts:
+        parts = [re.split(r"\sand\s", part) for part in re.split(r"\sor\s", text)]
+        found = found.and_also(*(tuple(_test(word, kinds, listed) for word in words) for words in parts))
+    return found
+
+
+def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
+    match = COMPARISON.fullmatch(text)
+    if match is None:
+        hint = "such as 'total >= 7B and memory < 24GiB' or attention=GQA"
+        raise InputError(f"--where {printable(text.strip())!r} is no condition", hint, "usage")
+    key, sign, word = match.groups()
+    sign = "==" if sign == "=" else sign
+    check(key, kinds, "--where", listed)
+    if kinds[key] != "text":
+        return Test(key, sign, number(word, kinds[key]))
+    if sign not in ("==", "!="):
+        raise InputError(f"--where {printable(text)}: {key} is a word", f"write {key}={printable(word)}", "usage")
+    return Test(key, sign, word.lower())
+
+
+def number(text: str, kind: str) -> Fraction:
+    """A number as its column counts: parameters 7B, memory 24GiB, tokens 8K, FLOPs 2e12; any of them 2e12."""
+    if EXPONENT.fullmatch(text):
+        return Fraction(text)
+    try:
+        return Fraction(READ.get(kind, units.parameters)(text))
+    except InputError as error:
+        raise error.within("--where") from None
+
+
+def check(key: str, known: Iterable[str], option: str, listed: str = "") -> None:
+    """InputError where there is no such column."""
+    known = list(known)
+    if key not in known:
+        hint = did_you_mean(key, known) or listed or "there are " + ", ".join(known)
+        raise InputError(f"{option}: no column {printable(key)!r}", hint, "usage")
