@@ -16,6 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = [
     {"errors"},
     {"units", "dtypes", "answers"},
+    {"where"},
     {"architecture", "options"},
     {"document", "conventions"},
     {"sources", "equations", "reference"},
