@@ -491,3 +491,20 @@ def test_what_t5s_class_writes_of_its_activation_outweighs_the_word() -> None:
     assert total({**config, "is_gated_act": True}) == 3_940_032
     umt5 = {"model_type": "umt5", "vocab_size": 97, "d_model": 64, "num_heads": 4}
     assert total(umt5) == 4_729_536  # gated by default
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # T5-XXL's encoder, as image models read their text
+        ({"model_type": "t5", "architectures": ["T5EncoderModel"], "d_model": 4096, "d_ff": 10240, "d_kv": 64,
+          "num_heads": 64, "num_layers": 24, "feed_forward_proj": "gated-gelu"}, 4_762_310_656),
+        ({"model_type": "umt5", "architectures": ["UMT5EncoderModel"]}, 146_941_952),
+        ({"model_type": "mt5", "architectures": ["MT5EncoderModel"]}, 146_940_608),
+        ({"model_type": "switch_transformers", "architectures": ["SwitchTransformersEncoderModel"]}, 156_832_896),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_an_encoder_alone(config: dict[str, Any], expected: int) -> None:
+    assert total(config) == expected
+    assert arch(config).sees_all

@@ -3,12 +3,14 @@ FLAN, mT5, UMT5, ByT5; Switch, whose feed-forward layers are mixtures of experts
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.bart import FOUR_TABLES
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
 from gptcalc.sources.huggingface.reader import FUNCTIONS, GATED, Hole, Reader, activation, rmsnorm, size, tied, when
-from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
+from gptcalc.sources.huggingface.tensors import Entry, Held, Names, in_layers
 
 #: T5 has no table of positions; its configs name the length that it was trained on
 TRAINED = 512
@@ -64,6 +66,31 @@ def _stack_names(side: str, feed_forward: int) -> Names:
 #: of T5's classes since version 5; not of Switch's
 TIED_ANYWAY = "transformers 5 ties them all the same; counted are both, as published files have them"
 
+#: the encoder without a decoder, as image models read their text
+ALONE: dict[str, Any] = {
+    "head": {"vocabulary": False},
+    "tying": None,
+    "logit_scale": None,
+    "n_layers": size("num_layers", "num_hidden_layers"),
+    "layers": "n*attn+mlp",
+    "causal": False,
+    "cross": None,
+    "encoder": None,
+}
+
+
+def either_stack() -> Names:
+    """The decoder's names, or the encoder's where that is all there is."""
+    alone, whole = _stack_names("encoder", 1), _stack_names("decoder", 2)
+    both = {stem: (entry, alone[f"encoder.{stem}"]) for stem, entry in whole.items() if f"encoder.{stem}" in alone}
+    return {**whole, **{stem: flat(entries) for stem, entries in both.items()}}
+
+
+def flat(entries: tuple[Entry, Entry]) -> Entry:
+    """The places of two entries, those of the first in front."""
+    return tuple(place for entry in entries for place in ((entry,) if isinstance(entry, (str, Held)) else entry))
+
+
 T5 = Reader(
     document={
         "d": size("d_model", "hidden_size"),
@@ -98,11 +125,12 @@ T5 = Reader(
         "ForConditionalGeneration": {},
         "WithLMHeadModel": {},
         "Model": {"head": {"vocabulary": False}, "tying": None, "logit_scale": None},
+        "EncoderModel": ALONE,
     },
     names={
         "embedding.token": ("shared", "decoder.embed_tokens", "encoder.embed_tokens"),
         **_stack_names("encoder", 1),
-        **_stack_names("decoder", 2),
+        **either_stack(),
         "head": "lm_head",
     },
 )  # fmt: skip
@@ -143,6 +171,8 @@ def sparse(attention: str, *layers: str, experts: str, step_name: str) -> Hole:
 
 
 SWITCH = T5.but(
+    classes={**(T5.classes or {}), "EncoderModel": {**ALONE, "layers": sparse(
+        "attn", "num_layers", experts="num_sparse_encoder_layers", step_name="encoder_sparse_step")}},
     document={
         "tying": tied(FOUR_TABLES),
         "mlp": activation("dense_act_fn", gated=False),
