@@ -28,7 +28,11 @@ from gptcalc.sources import load
 from tests.page.evaluated import At, Data, Evaluated, NoModel
 
 #: learned positions and RoPE, MHA, GQA and MLA, experts, windows in a pattern, recurrent layers, chunks, an encoder
-MODELS = ("gpt2", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b", "llama-4-scout", "bert-base")
+#: alone and one beside a decoder
+MODELS = (
+    "gpt2", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b", "llama-4-scout", "bert-base", "whisper-tiny",
+    "mamba2-130m",
+)  # fmt: skip
 #: by what keys are multiplied; not all are models
 RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
 NODE = shutil.which("node")

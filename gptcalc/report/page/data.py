@@ -23,7 +23,7 @@ from gptcalc.report.page.formulas import Formula
 
 #: by what indices are coloured
 HUES: dict[str, str] = {
-    "new": "token", "slots": "token", "source": "token", "frames": "token", "past": "past", "entries": "past",
+    "new": "token", "slots": "token", "source": "source", "frames": "token", "past": "past", "entries": "past",
     "vocabulary": "vocabulary", "positions": "vocabulary", "heads": "head", "experts": "expert", "choices": "expert",
     "chosen": "expert",
 }  # fmt: skip

@@ -26,7 +26,8 @@ function sublayers(data, stage, place) {
     box.component = stage.name.endsWith("embedding") ? "embedding" : stage.name.endsWith("output") ? "output"
       : ["attention", "recurrent", "experts", "mlp"].find((name) => own.includes(name)) ?? own[0] ?? "norm";
     const latent = box.lines.some((number) => data.lines[number].store?.kind === "latent");
-    box.title = latent ? "Latent attention" : TITLES[box.component] ?? box.component;
+    const across = box.lines.some((number) => data.lines[number].indices.some((place) => data.indices[place].hue === "source"));
+    box.title = latent ? "Latent attention" : across ? "Cross-attention" : TITLES[box.component] ?? box.component;
     box.key = `${place}.${at}`;
   });
   return found;
@@ -97,7 +98,7 @@ function picture(numbers, open, alone, name) {
       y += 12;
       const times = numbers.times(stage);
       frames.push(element("rect", { x: 4, y: top, width: WIDE - 8, height: y - top, rx: 14, class: "frame" }));
-      const label = stage.runs === "mtp" ? "multi-token prediction" : `${grouped(times)} × ${stage.name}`;
+      const label = stage.runs === "mtp" ? "multi-token prediction" : `${times === 1n ? "" : `${grouped(times)} × `}${stage.name}`;
       frames.push(text(LEFT, top + 20, label, "times"));
       const each = own.reduce((sum, box) => sum + box.params, 0n);
       frames.push(text(RIGHT - 6, top + 20, `${short(each)} each`, "quiet", "end"));
