@@ -45,13 +45,25 @@ def far(a: np.ndarray, b: np.ndarray) -> float:
 ORIGINAL = {"stretched": 8}
 
 
+def otherwise(name: str) -> bool:
+    """Whether steps compute otherwise than a prefill: prompts see themselves whole, or earlier passes of a step look
+    back on what the last pass kept."""
+    model = architecture(name)
+    loops = [block.looped for block in model.blocks() if block.looped is not None]
+    return model.whole_prompt or any(loop.caches == "last" for loop in loops)
+
+
 @EVERY
 def test_prefill_equals_token_by_token(name: str) -> None:
     text = TOKENS[: ORIGINAL.get(name)]
     whole = model(name).prefill(text)
     m = model(name)
     steps = [m.prefill(text[:3]), m.extend(text[3:6]), *(m.decode(token) for token in text[6:])]
-    assert far(np.concatenate([step.logits for step in steps], axis=1), whole.logits) < 1e-9
+    apart = far(np.concatenate([step.logits for step in steps], axis=1), whole.logits)
+    if otherwise(name):
+        assert apart > 1e-6
+        return
+    assert apart < 1e-9
     tokens = -2 if architecture(name).streams is None else 1  # of parallel streams (B, T, n, d)
     hidden = [np.concatenate(parts, axis=tokens) for parts in zip(*(step.hidden for step in steps), strict=True)]
     assert max(far(a, b) for a, b in zip(hidden, whole.hidden, strict=True)) < 1e-9
@@ -60,7 +72,8 @@ def test_prefill_equals_token_by_token(name: str) -> None:
 @EVERY
 def test_a_later_token_changes_no_earlier_logit(name: str) -> None:
     before, after = model(name).prefill(TOKENS), model(name).prefill([*TOKENS[:-1], 60])
-    assert far(before.logits[:, :-1], after.logits[:, :-1]) < 1e-12
+    apart = far(before.logits[:, :-1], after.logits[:, :-1])
+    assert apart > 1e-6 if architecture(name).whole_prompt else apart < 1e-12
     assert far(before.logits[:, -1], after.logits[:, -1]) > 1e-6
 
 
@@ -77,7 +90,7 @@ def test_probabilities_sum_to_one(name: str) -> None:
         assert p.min() >= 0
         if not any(isinstance(mixer, CompressedAttention) for mixer in mixers):  # which sees entries behind the tokens
             assert p.shape[-1] == len(TOKENS)
-            assert np.triu(p, 1).max() == 0
+            assert (np.triu(p, 1).max() == 0) != architecture(name).whole_prompt
         if name == "sinks":
             assert 0 < total.min() <= total.max() < 1
         elif name in (
