@@ -11,7 +11,7 @@ from typing import Any
 
 from tests import REPOSITORY
 
-NOTEBOOK = REPOSITORY / "examples" / "tour.ipynb"
+NOTEBOOK = REPOSITORY / "docs" / "examples" / "tour.ipynb"
 
 
 def read() -> dict[str, Any]:

@@ -401,7 +401,7 @@ def test_the_example_with_dask(gptcalc: Callable[..., Result], tmp_path: Path) -
     """Its files together are the grid."""
     pytest.importorskip("dask")
     parquet = pytest.importorskip("pyarrow.parquet")
-    spec = spec_from_file_location("example", Path(__file__).parents[2] / "examples" / "sweep_with_dask.py")
+    spec = spec_from_file_location("example", Path(__file__).parents[2] / "docs" / "examples" / "sweep_with_dask.py")
     assert spec is not None
     assert spec.loader is not None
     example = module_from_spec(spec)

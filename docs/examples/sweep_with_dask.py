@@ -1,6 +1,6 @@
 """A grid that outgrows one process: Dask runs its parts, each writes a Parquet file, all of them are one data set.
 
-    python examples/sweep_with_dask.py FOLDER [PARTS]
+    python docs/examples/sweep_with_dask.py FOLDER [PARTS]
 
 Any batch system does the same with one command a part:
 
