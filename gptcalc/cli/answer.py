@@ -16,10 +16,11 @@ from gptcalc.errors import InputError, printable
 from gptcalc.options import Option, check
 
 if TYPE_CHECKING:
+    from gptcalc.report.lines import Lines
     from gptcalc.report.plot import Bars
     from gptcalc.report.table import View
 
-Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg", "parquet"]
+Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg", "png", "parquet"]
 SUFFIXES: dict[str, Format] = {
     ".json": "json",
     ".jsonl": "jsonl",
@@ -28,10 +29,14 @@ SUFFIXES: dict[str, Format] = {
     ".tex": "latex",
     ".html": "html",
     ".svg": "svg",
+    ".png": "png",
     ".parquet": "parquet",
 }
 #: what only some answers have
-DRAWN: tuple[Format, ...] = ("latex", "html", "svg", "parquet")
+DRAWN: tuple[Format, ...] = ("latex", "html", "svg", "png", "parquet")
+
+#: what is no text
+BYTES: tuple[Format, ...] = ("png", "parquet")
 
 #: what can be written a piece at a time
 STREAMED: tuple[Format, ...] = ("json", "jsonl", "csv")
@@ -74,9 +79,15 @@ def show(report: str, *arguments: Any) -> Callable[[], View]:
     return view
 
 
-def plotted(data: Any, bars: Bars, warnings: tuple[str, ...]) -> Answer:
+def plotted(data: Any, drawn: Bars | Lines, warnings: tuple[str, ...], report: str = "plot") -> Answer:
     """An answer that is drawn in place of its tables."""
-    return Answer(data, show("plot", bars), warnings, drawn={"svg": document("plot", bars)})
+    return Answer(data, show(report, drawn), warnings, drawn={"svg": document(report, drawn)})
+
+
+def no_picture(why: str | None, plot: bool) -> None:
+    """InputError where lines that add up to a figure are to be drawn."""
+    if why is not None and plot:
+        raise InputError("--plot: --why shows lines, which are no picture", "leave one of them out", "usage")
 
 
 def document(report: str, *arguments: Any) -> Callable[[], str]:
@@ -109,7 +120,7 @@ class Output(Struct, frozen=True):
 def output_options(
     format: Annotated[
         Format | None,
-        Option("Default: table, or as the file of -o is called. latex, html, svg: what some commands draw."),
+        Option("Default: table, or as the file of -o is called. latex, html, svg, png: what some commands draw."),
     ] = None,
     json: Annotated[bool, Option("The same as --format json.")] = False,
     out: Annotated[str | None, Option("Write to a file.", "FILE", ("-o",), name="--output")] = None,
@@ -172,7 +183,7 @@ def deliver(answer: Answer, output: Output) -> int:
         _stream(answer.pieces(output.chosen()), output)
         _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
         return answer.status
-    if output.chosen() == "parquet" and not output.get:
+    if output.chosen() in BYTES and not output.get:
         _pack(answer, output)
         _warn((*answer.warnings, *(answer.late() if answer.late else ())), output)
         return answer.status
@@ -208,11 +219,17 @@ def _stream(pieces: Iterator[str], output: Output) -> None:
 
 def _pack(answer: Answer, output: Output) -> None:
     """A file of bytes."""
-    if answer.packed is None:
-        raise _not_drawn("parquet", answer)
+    chosen = output.chosen()
+    if not _has(answer, chosen):
+        raise _not_drawn(chosen, answer)
     if output.out in (None, "-"):
-        raise InputError("--format parquet: it is no text", "write a file: -o FILE.parquet", "usage")
-    write_file_bytes(output.out or "", answer.packed(), "-o")
+        raise InputError(f"--format {chosen}: it is no text", f"write a file: -o FILE.{chosen}", "usage")
+    if answer.packed is not None and chosen == "parquet":
+        write_file_bytes(output.out or "", answer.packed(), "-o")
+        return
+    from gptcalc.report.png import bitmap
+
+    write_file_bytes(output.out or "", bitmap(answer.drawn["svg"]()), "-o")
 
 
 def paged(text: str, answer: Answer) -> bool:
@@ -281,12 +298,15 @@ def rendered(answer: Answer, output: Output) -> str:
     return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.parts)
 
 
+def _has(answer: Answer, format: Format) -> bool:
+    """Whether an answer has a format that not every one has; a PNG is drawn from an SVG."""
+    if format == "parquet":
+        return answer.packed is not None
+    return ("svg" if format == "png" else format) in answer.drawn
+
+
 def _not_drawn(chosen: Format, answer: Answer) -> InputError:
-    known = [
-        name
-        for name in get_args(Format)
-        if name not in DRAWN or name in answer.drawn or (name == "parquet" and answer.packed)
-    ]
+    known = [name for name in get_args(Format) if name not in DRAWN or _has(answer, name)]
     return InputError(f"--format {chosen}: this answer is not drawn so", f"it has {', '.join(known)}", "usage")
 
 

@@ -102,7 +102,7 @@ With: TypeAlias = Annotated[
         name="--with",
     ),
 ]
-Plot: TypeAlias = Annotated[bool, Option("Draw it as bars; as an image with -o FILE.svg.")]
+Plot: TypeAlias = Annotated[bool, Option("Draw it; as an image with -o FILE.svg or FILE.png.")]
 Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
 Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")

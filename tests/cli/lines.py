@@ -67,7 +67,8 @@ def surroundings(folder: Path) -> dict[str, Any]:
             *(str(FOLDER / name) for name in ("llama_gqa", "rwkv7_fla", "gpt2")),
         ],
         "out": [
-            str(folder / "out" / name) for name in ("a.json", "a.csv", "a.md", "a.svg", "a.tex", "a.html", "a.npz")
+            str(folder / "out" / name)
+            for name in ("a.json", "a.csv", "a.md", "a.svg", "a.png", "a.tex", "a.html", "a.npz")
         ],
     }
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from gptcalc.cli.answer import Answer, show
-from gptcalc.cli.options import Model, Set, Why
+from gptcalc.cli.answer import Answer, no_picture, plotted, show
+from gptcalc.cli.options import Model, Plot, Set, Why
 from gptcalc.cli.progress import each
 from gptcalc.errors import InputError
 from gptcalc.options import Option
@@ -32,6 +32,7 @@ def command(
         Option("One table alone: by part of the model, by group of layers, or every tensor (as CSV has it)."),
     ] = None,
     why: Why = None,
+    plot: Plot = False,
 ) -> Answer:
     """How many parameters a model has: in all, active for a token, by part, layer group or tensor.
 
@@ -42,12 +43,16 @@ def command(
     """
     from gptcalc.sources import is_checkpoint, load
 
+    no_picture(why, plot)
+    if plot and by not in (None, "component"):
+        raise InputError(f"--plot: draws the components, not --by {by}", "leave one of them out", "usage")
     try:
         loaded = load(model, settings)
     except InputError as error:
         if error.kind != "unsupported" or settings or not (os.path.lexists(model) and is_checkpoint(model)):
             raise
-        return _counted(model, by, error)
+        counted = _counted(model, by, error)
+        return _drawn(counted, {row.role: row.params for row in counted.data.held}) if plot else counted
     if why is not None:
         from gptcalc.analysis.why import confirmed, why_params
 
@@ -57,8 +62,22 @@ def command(
 
     found = params(loaded.architecture)
     if loaded.tensors is None or settings:
-        return Answer(found, show("params", found, by), loaded.notes)
-    return _beside(loaded, loaded.tensors, by)
+        answer = Answer(found, show("params", found, by), loaded.notes)
+    else:
+        answer = _beside(loaded, loaded.tensors, by)
+    return _drawn(answer, answer.data.components) if plot else answer
+
+
+def _drawn(answer: Answer, components: Mapping[str, int]) -> Answer:
+    """A bar for each component."""
+    from msgspec.structs import replace
+
+    from gptcalc.report.plot import Bars
+
+    name = answer.data.model
+    rows = {part.replace("_", " "): {name: n} for part, n in components.items() if n}
+    bars = plotted(answer.data, Bars(f"{name}: parameters by component", "count", rows), answer.warnings)
+    return replace(answer, view=bars.view, drawn=bars.drawn)
 
 
 def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:

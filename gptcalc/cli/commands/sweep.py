@@ -59,8 +59,8 @@ def command(
     plot: Annotated[
         str | None,
         Option(
-            "Columns of the picture that -o FILE.svg draws, one against another, coloured by a third. Default: the "
-            "first key, the first figure, the second key.",
+            "Columns of the picture that -o FILE.svg or FILE.png draws, one against another, coloured by a third. "
+            "Default: the first key, the first figure, the second key.",
             "X,Y,BY",
         ),
     ] = None,
