@@ -285,6 +285,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "other": {"like": "linear", "kernel": None, "d_v": 4,
                   "decay": {"over": "channel", "form": "sigmoid", "divisor": 1.0, "bounds": True}},
     },
+    "slots": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
+        "layers": "slots+mlp attn+mlp grouped+mlp shared+mlp",
+        "slots": {"n_heads": 3, "d_k": 5, "d_v": 7, "n_slots": 4, "kernel": 3, "divisor": 2.0, "out_norm": {}},
+        "grouped": {"like": "slots", "n_heads": 6, "n_kv_heads": 2, "kernel": None, "n_slots": 6},
+        "shared": {"like": "grouped", "n_kv_heads": 1, "out_norm": None},
+    },
     "linear": {
         "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 5, "norm_at": "stream",
         "layers": "linear+mlp lightning+mlp attn+mlp gla+mlp shared+mlp",

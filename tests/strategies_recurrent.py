@@ -54,6 +54,14 @@ def linear(draw: st.DrawFn) -> Section:
 
 
 @st.composite
+def slots(draw: st.DrawFn) -> Section:
+    shared = draw(st.integers(1, 3))
+    section = {"n_heads": shared * draw(st.integers(1, 3)), "n_kv_heads": shared, "d_k": draw(st.integers(2, 5)),
+               "d_v": draw(st.integers(2, 5)), "n_slots": draw(st.integers(2, 5))}  # fmt: skip
+    return with_some(draw, section, {"kernel": st.integers(2, 4), "divisor": st.just(2.0), "out_norm": st.just({})})
+
+
+@st.composite
 def mamba(draw: st.DrawFn) -> Section:
     heads = draw(st.integers(1, 3))
     section = {"d_inner": heads * draw(st.integers(2, 5)), "n_heads": heads, "d_state": draw(st.integers(2, 5)),
@@ -97,6 +105,7 @@ def gated_recurrence(draw: st.DrawFn) -> Section:
 
 SECTIONS: dict[str, Callable[[], st.SearchStrategy[Section]]] = {
     "linear": linear,
+    "slots": slots,
     "mamba": mamba,
     "mamba2": mamba2,
     "conv": lambda: st.fixed_dictionaries({"kernel": st.integers(2, 4), "bias": st.booleans()}),

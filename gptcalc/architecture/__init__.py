@@ -114,6 +114,7 @@ from gptcalc.architecture.rope import (
     rotated,
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
+from gptcalc.architecture.slots import SlotAttention
 from gptcalc.architecture.storage import Files, Fused, Ggml, Modules, Storage
 from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import (
@@ -259,6 +260,7 @@ __all__ = [
     "Sigmoid",
     "Sinusoids",
     "Size",
+    "SlotAttention",
     "Small",
     "Softcaps",
     "Softmax",

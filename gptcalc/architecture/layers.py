@@ -19,11 +19,13 @@ from gptcalc.architecture.prefix import Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.architecture.rope import rotated
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, TimeMixing
+from gptcalc.architecture.slots import SlotAttention
 from gptcalc.errors import InputError
 
 #: sublayers whose memory of the past does not grow
 Recurrent: TypeAlias = (
     LinearAttention
+    | SlotAttention
     | Mamba
     | Mamba2
     | ShortConvolution
@@ -36,7 +38,7 @@ Recurrent: TypeAlias = (
 )
 
 #: those of them whose published kernels compute a prompt in chunks, as products of matrices
-InChunks: TypeAlias = LinearAttention | Mamba2 | MatrixLSTM | MatrixMixing | DeltaMixing
+InChunks: TypeAlias = LinearAttention | SlotAttention | Mamba2 | MatrixLSTM | MatrixMixing | DeltaMixing
 #: those whose published kernels scan it: each channel of a state decays at a rate of its own, which no product has
 Scanned: TypeAlias = Mamba | GatedRecurrence | TimeMixing
 
@@ -45,8 +47,8 @@ Mixer: TypeAlias = (
 )
 
 Stem: TypeAlias = Literal[
-    "attn", "cross", "mlp", "moe", "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix",
-    "deltamix", "channelmix", "embconv", "engram",
+    "attn", "cross", "mlp", "moe", "linear", "slots", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix",
+    "matrixmix", "deltamix", "channelmix", "embconv", "engram",
 ]  # fmt: skip
 
 
@@ -67,6 +69,8 @@ def stem(mixer: Mixer) -> Stem:
             return "engram"
         case LinearAttention():
             return "linear"
+        case SlotAttention():
+            return "slots"
         case Mamba():
             return "mamba"
         case Mamba2():

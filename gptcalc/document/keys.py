@@ -40,6 +40,7 @@ from gptcalc.architecture import (
     ShortConvolution,
     Sinusoids,
     Size,
+    SlotAttention,
     Speeds,
     Storage,
     Streams,
@@ -50,7 +51,7 @@ from gptcalc.architecture import (
 
 #: what each kind of sublayer is called in a document
 RecurrentName: TypeAlias = Literal[
-    "linear", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
+    "linear", "slots", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
 ]
 KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", "embconv", "engram", RecurrentName]
 
@@ -79,6 +80,8 @@ def recurrent_kind(name: RecurrentName) -> type[Recurrent]:
     match name:
         case "linear":
             return LinearAttention
+        case "slots":
+            return SlotAttention
         case "mamba":
             return Mamba
         case "mamba2":

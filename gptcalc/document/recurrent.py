@@ -14,4 +14,6 @@ def recurrent(of: Around, name: str, kind: RecurrentName, keys: dict[str, Any]) 
     keys = of.common(name, keys, struct)
     if kind == "linear":
         keys.setdefault("n_k_heads", keys.get("n_heads"))
+    if kind == "slots":
+        keys.setdefault("n_kv_heads", keys.get("n_heads"))
     return of.typed(keys, struct, name)

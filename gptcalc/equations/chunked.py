@@ -61,7 +61,7 @@ def in_chunks(
     state, before = f"S[{ix(of.states, 'ȧ', 'ẇ')}]", f"S_B[{ix(of.states, 'ȧ', 'ẇ')}]"
     so_far = "Γ_P[t,{0}]" if earlier else "Γ[t,{0}]"
     if of.decay is not None:
-        _decays(lines, chunk, of.decay, earlier)
+        decays(lines, chunk, of.decay, earlier)
     _scores(lines, chunk, of, "z_S", query, key, strict=earlier, so_far=so_far)
     if delta:
         _solved(lines, chunk, of, key)
@@ -81,7 +81,7 @@ def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
     states, pairs, before = of.states, Within(chunk), Within(chunk, strict=True)
     here, value, key = f"S[{ix(states, 'ȧ', 'ẇ')}]", ix(states, "ẇ"), ix(states, "ȧ")
     begin = f"S_B[{ix(states, 'ȧ', 'ẇ')}]"
-    _decays(lines, chunk, of.decay or "", earlier=True)
+    decays(lines, chunk, of.decay or "", earlier=True)
     for name, left, right, strict in (("z_S", "r", "k", False), ("z_R", "r", "a", False),
                                       ("A_R", "k̂", "a", True), ("A_K", "k̂", "k", True)):  # fmt: skip
         so_far = "Γ_P[t,{0}]" if strict else "Γ[t,{0}]"
@@ -104,7 +104,7 @@ def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
     lines.sum(f"o[t,{value}] += Σ_s z_R[t,s,{states}]·h[s,{value}]", pairs, saved=2)
 
 
-def _decays(lines: Lines, chunk: int, where: str, earlier: bool = False) -> None:
+def decays(lines: Lines, chunk: int, where: str, earlier: bool = False) -> None:
     """Logarithms of decays since the chunk began: Γ with the token's own, Γ_P without it; Γ_C of the whole chunk."""
     lines.pointwise(f"Γ[t,{where}] = Σ_s ln(γ[s,{where}])", Within(chunk))
     if earlier:

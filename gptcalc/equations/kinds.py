@@ -26,6 +26,7 @@ from gptcalc.architecture import (
     Mlp,
     Rope,
     ShortConvolution,
+    SlotAttention,
     TimeMixing,
 )
 from gptcalc.equations.language import Index, Lines
@@ -67,7 +68,9 @@ def component(mixer: Mixer) -> str:
             return "mlp"
         case Experts():
             return "experts"
-        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+        case LinearAttention() | SlotAttention() | Mamba() | Mamba2() | ShortConvolution():
+            return "recurrent"
+        case GatedRecurrence() | MatrixLSTM():
             return "recurrent"
         case TimeMixing() | MatrixMixing() | DeltaMixing():
             return "recurrent"
@@ -113,6 +116,10 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import linear
 
             return linear.scope(mixer, d, symbols, of.model.n_layers)
+        case SlotAttention():
+            from gptcalc.equations import slots
+
+            return slots.scope(mixer, d, symbols)
         case Mamba():
             from gptcalc.equations import mamba
 
@@ -185,6 +192,10 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
             from gptcalc.equations import linear
 
             linear.linear_attention(lines, mixer, of.chunk(mixer.chunk))
+        case SlotAttention():
+            from gptcalc.equations import slots
+
+            slots.slot_attention(lines, mixer, of.chunk(mixer.chunk))
         case Mamba():
             from gptcalc.equations import mamba
 

@@ -30,6 +30,7 @@ from gptcalc.architecture import (
     Part,
     Prefixes,
     ShortConvolution,
+    SlotAttention,
     Streams,
     TimeMixing,
     stem,
@@ -52,6 +53,7 @@ from gptcalc.reference.norms import normed
 from gptcalc.reference.recurrent import gated_recurrence, matrix_lstm, short_convolution
 from gptcalc.reference.residuals import mixture
 from gptcalc.reference.rwkv import channel_mixing, delta_mixing, matrix_mixing, time_mixing
+from gptcalc.reference.slots import slot_attention
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.sublayer import low_rank, mixed, moved, multiplied
@@ -194,6 +196,8 @@ class BlockRun:
                 return embedding_convolution(mixer, w, self.step), w
             case LinearAttention():
                 return linear_attention(mixer, self.front(mixer, read, w), w, self.step), w
+            case SlotAttention():
+                return slot_attention(mixer, self.front(mixer, read, w), w, self.step), w
             case Mamba():
                 return mamba(mixer, self.front(mixer, read, w), w, self.step), w
             case Mamba2():

@@ -31,6 +31,7 @@ from gptcalc.architecture import (
     Recurrent,
     Scores,
     ShortConvolution,
+    SlotAttention,
     Strict,
     Sublayer,
     TimeMixing,
@@ -54,7 +55,9 @@ def attention(mixer: Mixer) -> str | None:
             return "mqa" if mixer.n_kv_heads == 1 else "gqa"
         case Mlp() | Experts() | EmbeddingConvolution() | Engram():
             return None
-        case LinearAttention() | Mamba() | Mamba2() | ShortConvolution() | GatedRecurrence() | MatrixLSTM():
+        case LinearAttention() | SlotAttention() | Mamba() | Mamba2() | ShortConvolution():
+            return None
+        case GatedRecurrence() | MatrixLSTM():
             return None
         case TimeMixing() | MatrixMixing() | DeltaMixing() | ChannelMixing():
             return None
@@ -67,6 +70,8 @@ def recurrence(mixer: Recurrent) -> str:
     match mixer:
         case LinearAttention():
             return "linear-attention"
+        case SlotAttention():
+            return "slot-attention"
         case Mamba():
             return "mamba"
         case Mamba2():

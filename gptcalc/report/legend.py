@@ -67,6 +67,8 @@ SIZES = {
     "n_states": "heads, each with a state",
     "n_k_heads": "heads of queries and keys",
     "n_states/n_k_heads": "states that share a head of keys: of R a head of keys, state h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
+    "n_states/n_kv_heads": "states that share a head of keys: of R a head, state h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
+    "n_slots": "slots of a head, each with a key and a value",
     "n_groups": "groups of heads",
     "n_states/n_groups": "heads of a group, each with a state: of R a group, head h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
     "kernel": "tokens that the convolution sees, side by side",

@@ -177,6 +177,20 @@ def test_mlstm_as_its_kernels_have_it() -> None:
     assert states(document) == T // C * H * (seen * (N + P) + 2 * C * N * P + C * N)
 
 
+def test_slots_as_their_kernels_have_them() -> None:
+    """arXiv:2409.07146, two passes of gated linear attention: Q·Kᵀ within a chunk and its product with what slots take
+    in, U, Kᵀ·U for the keys of the slots, what queries read of them; the slots' weights with U, that with V, Uᵀ·V for
+    the values of the slots, what the weights read of them. Heads of queries that share keys repeat them."""
+    m = 6
+    for shared in (1, H):
+        document = {
+            "layers": "n*slots",
+            "slots": {"n_heads": H, "n_kv_heads": shared, "d_k": N, "d_v": P, "n_slots": m},
+        }
+        seen = C * (C + 1) // 2
+        assert states(document) == T // C * H * (seen * (N + m) + 2 * C * N * m + seen * (m + P) + 2 * C * m * P)
+
+
 def test_queries_and_keys_that_states_share_are_multiplied_once() -> None:
     shared = {"linear": {"n_heads": 6, "n_k_heads": 2, "d_k": N, "d_v": P, "decay": "head"}}
     seen = C * (C + 1) // 2
@@ -267,6 +281,10 @@ UNTRUE_OTHERS = [
     ("chunked", "the inverse of 1 + A", "matrix states", "{one} + Σ_ϱ A_R", "{one} − Σ_ϱ A_R"),
     ("chunked", "readings of the state before the chunk left out", "matrix states", "+ Σ_ȧ k_I", "+ 0·Σ_ȧ k_I"),
     ("chunked", "nothing taken away within", "matrix states", "Σ_s z_R[t,s,{states}]", "Σ_s 0·z_R[t,s,{states}]"),
+    ("slots", "the slots' keys after the chunk read", "slots", "{of.query}·K_B[{keys}]", "{of.query}·S_K[{keys}]"),
+    ("slots", "what is written keeps all to the chunk's end", "slots",
+     "exp(Γ_C[t,{slot}] − Γ[t,{slot}])", "exp(0·Γ[t,{slot}])"),
+    ("slots", "within a chunk all is kept", "slots", "exp(Γ[t,{slot}] − Γ[s,{slot}])", "exp(0·Γ[t,{slot}])"),
     ("recurrent", "exponents from the end on", "recurrences",
      "largest_s(Γ[t,ġ] − Γ[s,ġ]", "largest_s(Γ[s,ġ] − Γ[s,ġ]"),
     ("recurrent", "keys' sum without the chunk's", "recurrences",
@@ -323,5 +341,20 @@ def test_a_mutant_is_counted(module: str, error: str, old: str, new: str) -> Non
         try:
             with pytest.raises(AssertionError):
                 test_the_delta_rule_as_in_its_papers("head")
+        finally:
+            remembered.cache_clear()
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ('lines.sum(f"{of.out} += Σ_s', 'lines.pointwise(f"{of.out} = Σ_s'),
+    ('lines.sum(f"ζ_S[t,{score}] += Σ_s', 'lines.pointwise(f"ζ_S[t,{score}] = Σ_s'),
+], ids=["values within a chunk", "what slots take in within a chunk"])  # fmt: skip
+def test_a_mutant_of_slots_is_counted(old: str, new: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        remembered.cache_clear()
+        mutate(importlib.import_module("gptcalc.equations.slots"), old, new, patch)
+        try:
+            with pytest.raises(AssertionError):
+                test_slots_as_their_kernels_have_them()
         finally:
             remembered.cache_clear()

@@ -184,7 +184,7 @@ def compare_attention(run: Run, result: Result) -> None:
 
 
 #: what the witness's cache calls what store lines keep, in the sublayer and under it
-STATES = {"S": "state", "N": "norm", "μ": "top"}
+STATES = {"S": "state", "S_K": "slots", "S_V": "state", "N": "norm", "μ": "top"}
 NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary key": ("k_rope",)}
 INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
 

@@ -190,6 +190,12 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("what enters not weighed by what is kept", "recurrent", "√(1 − γ[t,ġ,ẇ]²)·i", "i", "recurrences"),
     ("cells not normalised", "recurrent", "max(abs(ν[t,ġ]), exp(−μ[ġ]))", "exp(−μ[ġ])", "recurrences"),
     ("the largest gate left out", "recurrent", "max(F[t,ġ], ι[t,ġ])", "F[t,ġ]", "recurrences"),
+    ("slots' keys don't decay", "slots", "{keys} = γ[t,{slot}]·{keys}", "{keys} = {keys}", "slots"),
+    ("slots' values don't decay", "slots", "{values} = γ[t,{slot}]·{values}", "{values} = {values}", "slots"),
+    ("slots take in what they keep", "slots", "= 1 − γ[t,{slot}]", "= γ[t,{slot}]", "slots"),
+    ("one activation behind a convolution", "slots", """        lines.pointwise(f"{here} = silu({here})", saved=2)
+""", "", "slots"),
+    ("no activation in front of the norm", "slots", "{out} = silu({out})", "{out} = {out}", "slots"),
     ("no bonus for the newest", "rwkv", "k[t,ẇ] + w_U[ẇ]", "k[t,ẇ] + 0·w_U[ẇ]", "token shift"),
     ("the token itself instead of the one before", "rwkv", "{{n[t − 1,{i}] if t > 0; 0 otherwise}}", "n[t,{i}]",
      "token shift"),

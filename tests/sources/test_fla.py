@@ -67,6 +67,19 @@ TOTALS: list[tuple[dict[str, Any], int]] = [
     ),
     ({"model_type": "hgrn2", "use_lower_bound": False}, 1_364_346_880),
     ({"model_type": "hgrn2", "attn": ATTENTION}, 1_356_011_520),
+    ({"model_type": "gsa"}, 1_376_929_792),
+    (
+        {
+            "model_type": "gsa",
+            "use_short_conv": True,
+            "hidden_size": 512,
+            "num_hidden_layers": 3,
+            "num_kv_heads": 2,
+            "num_slots": None,
+        },
+        42_615_808,
+    ),
+    ({"model_type": "gsa", "attn": ATTENTION}, 1_367_496_704),
     ({"model_type": "delta_net", "attn": ATTENTION}, 1_357_181_696),
     ({"model_type": "gated_deltanet", "attn": ATTENTION}, 1_362_091_748),
 ]
@@ -85,6 +98,11 @@ def test_a_config_counts_as_its_class(config: dict[str, Any], total: int) -> Non
         # a state of d_k × d_v in fp32 for each head; the last three tokens' queries, keys and values in two bytes
         ({"model_type": "gla"}, 24 * 4 * 256 * 512 * 4),
         ({"model_type": "hgrn2"}, 24 * 16 * 128 * 128 * 4),
+        # keys of 512 channels of 64 slots, and values of as many; the layer repeats what heads share before it's kept
+        ({"model_type": "gsa"}, 24 * 4 * (512 * 64 + 64 * 512) * 4),
+        ({"model_type": "gsa", "num_kv_heads": 2, "num_slots": 32}, 24 * 4 * (512 * 32 + 32 * 512) * 4),
+        ({"model_type": "gsa", "exapnd_k": 0.5}, 24 * 4 * (256 * 64 + 64 * 512) * 4),
+        ({"model_type": "gsa", "expand_k": 0.5}, 24 * 4 * (256 * 64 + 64 * 512) * 4),
         ({"model_type": "delta_net"}, 24 * (16 * 128 * 128 * 4 + 3 * 3 * 2048 * 2)),
         # and of RWKV what both mixers read last
         ({"model_type": "rwkv6"}, 24 * (4 * 256 * 512 * 4 + 2 * 2048 * 2)),
@@ -112,6 +130,9 @@ def test_states_do_not_grow(config: dict[str, Any], cache: int) -> None:
         ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}, {"layers": [1], "num_heads": 4}]}),
         ("hgrn2", {"expand_ratio": 300}),
         ("hgrn2", {"attnres_block_size": 2}),
+        ("gsa", {"feature_map": "relu"}),
+        ("gsa", {"exapnd_v": 2}),
+        ("gsa", {"num_kv_heads": 3}),
         ("rwkv7", {"attn": {"layers": [0], "num_heads": 4}}),
         ("rwkv7", {"value_dim": [2048] * 23 + [4096]}),
         ("rwkv6", {"hidden_act": "silu"}),
@@ -126,7 +147,7 @@ def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str
 
 @pytest.mark.parametrize(
     ("model_type", "missing"),
-    [("hgrn", "lower bound"), ("gsa", "slots"), ("samba", "attn.layers")],
+    [("hgrn", "lower bound"), ("samba", "attn.layers")],
 )
 def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -1,5 +1,5 @@
 """Linear attention as the flash-linear-attention library has it: delta nets, gated or not, gated linear
-attention, HGRN2.
+attention, HGRN2, gated slot attention.
 
 The facts are those of the library's own classes (fla-core 0.6); transformers has none of these types.
 """
@@ -57,6 +57,8 @@ def inner(fields: Fields) -> int:
     return given or -(-width // 256) * 256
 
 
+#: of norms that are one kernel with the projection behind them, whatever the config says
+FUSED_EPS = 1e-5
 OUT_NORM: dict[str, Any] = {"over": "head", "eps": number("norm_eps")}
 KERNEL = when("use_short_conv", size("conv_size"))
 
@@ -278,7 +280,7 @@ HGRN2 = fla(
             "bias": False,
             "bounds": when("use_lower_bound", True),
         },
-        "out_norm": {"over": "full", "eps": number("norm_eps")},
+        "out_norm": {"over": "full", "eps": FUSED_EPS},
     },
     {"expand_ratio": 128, "use_short_conv": False, "use_lower_bound": True},
     {"elementwise_affine": True, "attnres_block_size": None},
@@ -290,6 +292,54 @@ HGRN2 = fla(
         "linear.out_norm": "attn.g_norm",
     },
 ).but(names={"decay.bounds": bare("model.lower_bounds")})
+
+
+def spelled(factor: str) -> Hole:
+    """A head's share of a width whose factor GSA's class misspells as an argument, and writes right."""
+
+    def read(fields: Fields) -> int:
+        misspelled = factor.replace("expand", "exapnd")
+        return int(head_width(factor if fields.present(factor) else misspelled).read(fields))
+
+    return Hole(read)
+
+
+def slots(fields: Fields) -> int:
+    """As many as are said; where null is, as a head of keys has channels."""
+    return fields.size("num_slots") or int(spelled("expand_k").read(fields))
+
+
+GATED_SLOTS = hybrid(
+    "slots",
+    {
+        "d_ff": Hole(inner),
+        "norm": rmsnorm("norm_eps"),
+        "slots": {
+            "n_heads": size("num_heads"),
+            "n_kv_heads": optional("num_kv_heads"),
+            "d_k": spelled("expand_k"),
+            "d_v": head_width("expand_v"),
+            "n_slots": Hole(slots),
+            "divisor": number("gate_logit_normalizer"),
+            "kernel": KERNEL,
+            "out_norm": {"eps": FUSED_EPS},
+        },
+    },
+    {**DEFAULTS, "num_heads": 4, "num_slots": 64, "gate_logit_normalizer": 8, "use_short_conv": False},
+    {
+        "hidden_act": "swish",
+        "feature_map": "swish",
+        "elementwise_affine": True,
+        "expand_v": 1,  # the norm of what heads read has the model's width
+        "exapnd_v": 1,
+        "attnres_block_size": None,
+    },
+    {
+        **{name.replace("linear.", "slots."): tensor for name, tensor in _names.items()},
+        "slots.decay": "attn.f_proj",
+        "slots.out_norm": "attn.g_norm",
+    },
+)
 
 
 def in_layers_of_attention(fields: Fields) -> str:
@@ -332,6 +382,7 @@ READERS: dict[str, Reader] = {
     "delta_net": DELTA_NET,
     "gated_deltanet": GATED_DELTA_NET,
     "gla": GATED_LINEAR,
+    "gsa": GATED_SLOTS,
     "hgrn2": HGRN2,
     "samba": SAMBA,
 }

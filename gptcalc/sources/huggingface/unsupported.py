@@ -56,7 +56,6 @@ UNSUPPORTED: dict[str, str] = {
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
     "glm5_next": "its hybrid of linear and latent attention is not read yet",
     "glm5_next_text": "its hybrid of linear and latent attention is not read yet",
-    "gsa": "memory in slots that a softmax reads is not supported yet",
     "hgrn": "decays with a learned lower bound for each layer are not supported yet",
     "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
