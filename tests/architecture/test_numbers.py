@@ -35,6 +35,10 @@ UNEVEN = {
         "n_heads = 5 is not a multiple of n_groups = 2",
     ),
     "linear": ({"n_heads": 5, "n_k_heads": 2, "d_k": 4, "d_v": 3}, "n_heads = 5 is not a multiple of n_k_heads = 2"),
+    "slots": (
+        {"n_heads": 5, "n_kv_heads": 2, "d_k": 4, "d_v": 3, "n_slots": 4},
+        "n_heads = 5 is not a multiple of n_kv_heads = 2",
+    ),
     "rglru": ({"d_rnn": 16, "n_heads": 3, "kernel": 4}, "d_rnn = 16 is not a multiple of n_heads = 3"),
     "mamba": (
         {"n_heads": 5, "d_inner": 12, "dt_rank": 4, "d_state": 3, "kernel": 3},
