@@ -235,6 +235,12 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "whole_prompt": True, "embedding": {"types": 3, "type_of": {"special": 40, "other": 2}}, "head": {"rows": 40},
         "attn": {"buckets": {"n": 8, "max_distance": 9, "segments": 3}},
     },
+    "a prompt with positions of its own": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 2, "d_head": 14, "n_layers": 2, "d_ff": 31, "whole_prompt": True,
+        "norm": "layernorm", "norm_at": "stream", "bias": "all", "layers": "attn+mlp near+mlp",
+        "rope": {"axes": 2, "channels": 12}, "attn": {"stream_scale": 2.5}, "mlp": {"stream_scale": 2.5},
+        "near": {"like": "attn", "rope": {"axes": 2, "channels": 8, "pairing": "adjacent"}},
+    },
     "n-grams": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "d_ff": 17, "n_layers": 2, "layers": "engram+attn+mlp attn+mlp",
         "norm": "layernorm", "attn": {"position": "none", "d_head": 8,

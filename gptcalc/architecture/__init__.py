@@ -111,6 +111,7 @@ from gptcalc.architecture.rope import (
     Temperature,
     Yarn,
     is_partial,
+    pairs,
     rotated,
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
@@ -287,6 +288,7 @@ __all__ = [
     "looped",
     "numbers",
     "of_speeds",
+    "pairs",
     "pairs_turned",
     "placed",
     "rotated",

@@ -226,7 +226,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if self.scores.sinks and self.scores.token_sinks:
             raise InputError(f"{name}.token_sinks: a head has one sink, of its own or of the token")
         if self.rope is not None:
-            check_rotation(name, self.rope, self.d_head)
+            check_rotation(name, self.rope, self.d_head, whole_prompt=self.whole_prompt and self.causal)
         if self.experts is not None:
             self._check_experts(self.experts)
         if self.scores.relative is not None:

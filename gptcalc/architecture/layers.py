@@ -17,7 +17,7 @@ from gptcalc.architecture.mlp import Mlp
 from gptcalc.architecture.norms import Norm
 from gptcalc.architecture.prefix import Prefixes
 from gptcalc.architecture.recurrent import GatedRecurrence, MatrixLSTM, ShortConvolution
-from gptcalc.architecture.rope import rotated
+from gptcalc.architecture.rope import pairs, rotated
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, TimeMixing
 from gptcalc.architecture.slots import SlotAttention
 from gptcalc.errors import InputError
@@ -192,5 +192,5 @@ def pairs_turned(blocks: Iterable[Block]) -> set[int]:
     for mixer in (mixer for block in blocks for mixer in sublayers(block)):
         if isinstance(mixer, (Attention, LatentAttention, CompressedAttention)) and mixer.rope is not None:
             width = mixer.d_rope if isinstance(mixer, LatentAttention) else mixer.d_head
-            found.add(rotated(mixer.rope, width) // 2)
+            found.add(pairs(mixer.rope, rotated(mixer.rope, width)))
     return found

@@ -78,6 +78,8 @@ class Rope(Strict, frozen=True, kw_only=True):
     """Rotary positions: `fraction` of the head's channels turn, paired by halves or with their neighbour.
 
     backward: they turn the other way (nanochat), so that a score depends on s − t as it would on t − s.
+    axes: with 2 the first half of them turn by the position in the prompt, where all that comes later has its last one,
+    the others by the position behind the prompt, whose own tokens are at 0 (GLM's 2D positions, arXiv:2103.10360).
     """
 
     theta: Positive = 10000.0  # the base of the frequencies
@@ -86,11 +88,17 @@ class Rope(Strict, frozen=True, kw_only=True):
     pairing: Literal["half", "adjacent"] = "half"  # a channel turns with that of the other half, or with its neighbour
     scaling: Scaling | None = None
     backward: bool = False
+    axes: Literal[1, 2] = 1  # positions that turn: of the whole text, or of the prompt and of what comes behind it
 
 
 def rotated(rope: Rope, d_head: int) -> int:
     """How many of a head's channels turn."""
     return rope.channels if rope.channels is not None else int(rope.fraction * d_head)
+
+
+def pairs(rope: Rope, channels: int) -> int:
+    """How many frequencies these turned channels have: one a pair, the same for both axes."""
+    return channels // (2 * rope.axes)
 
 
 def is_partial(rope: Rope, d_head: int) -> bool:
@@ -109,9 +117,16 @@ class Temperature(Strict, frozen=True, kw_only=True):
     form: Literal["log", "power", "beyond"] = "log"  # how they grow
 
 
-def check_rotation(place: str, rope: Rope, width: int) -> None:
-    """What a rotation of so wide a head must be."""
+def check_rotation(place: str, rope: Rope, width: int, *, whole_prompt: bool = False) -> None:
+    """What a rotation of so wide a head must be; a second axis is there where prompts see themselves whole."""
     channels = rotated(rope, width)
+    if rope.axes == 2:
+        if not whole_prompt:
+            raise InputError(f"{place}.rope.axes: 2 are the prompt's and that behind it, which need whole_prompt")
+        if channels % 4:
+            raise InputError(f"{place}.rope.axes: {channels} rotated channels are not halves of pairs")
+        if rope.scaling is not None:
+            raise InputError(f"{place}.rope.axes: 2 are not defined together with a scaling")
     if channels % 2 or not 0 < channels <= width:
         raise InputError(f"{place}.rope: {channels} rotated channels of {width}; must be even, from 2 to {width}")
     if isinstance(rope.scaling, Proportional) and width % 2:

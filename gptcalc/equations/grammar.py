@@ -20,7 +20,8 @@ a line. The counts need less than the tree (`language.parse`); this module is fo
 
 What it means:
 - A small letter alone is an index; it runs over what the line's scope says, from 0. Alone it stands for its number.
-- A name without brackets is a constant of the architecture (d_nope), S the tokens of the context, T the new ones.
+- A name without brackets is a constant of the architecture (d_nope), S the tokens of the context, T the new ones,
+  T_P those of the prompt.
 - `=` gives a value its new meaning for the lines behind it; `+=` adds to the one it has.
 - A line holds where its condition (the column "where") is true. Elsewhere its value does not exist, and so does a
   reference to an index outside a range. Sums, means, softmax and the like leave out what does not exist.

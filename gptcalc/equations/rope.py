@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
-from gptcalc.architecture import NTK, Dynamic, Linear, Llama3, LongRope, Proportional, Rope, Yarn, rotated
+from gptcalc.architecture import NTK, Dynamic, Linear, Llama3, LongRope, Proportional, Rope, Yarn, pairs, rotated
 from gptcalc.equations.conditions import Condition
 from gptcalc.equations.language import Index, Lines, Named, number
 from gptcalc.equations.symbols import Symbols
@@ -20,8 +20,8 @@ def pairs_scope(rope: Rope | None, width: int) -> dict[str, Index]:
     """What ϕ runs over: the pairs of channels that turn."""
     if rope is None:
         return {}
-    pairs = turned(rope, width) // 2
-    return {"ϕ": Symbols.derived(str(pairs), pairs, "frequencies")}
+    number_of_pairs = pairs(rope, turned(rope, width))
+    return {"ϕ": Symbols.derived(str(number_of_pairs), number_of_pairs, "frequencies")}
 
 
 class Rotation:
@@ -36,34 +36,34 @@ class Rotation:
 
     def frequencies(self, lines: Lines) -> None:
         """ω[ϕ]: by what angle a pair turns from one position to the next."""
-        rope, pairs = self.rope, self.channels // 2
+        rope, n = self.rope, pairs(self.rope, self.channels)
         constants: dict[str, Named] = {}
         base = number(rope.theta)
         scaling = rope.scaling
         match scaling:
             case None:
-                text = f"{base}^(−ϕ/{pairs})"
+                text = f"{base}^(−ϕ/{n})"
             case Linear():
-                text = f"{base}^(−ϕ/{pairs})/{number(scaling.factor)}"
+                text = f"{base}^(−ϕ/{n})/{number(scaling.factor)}"
             case NTK():
-                text = f"({base}·{number(scaling.factor)}^({self.channels}/{self.channels - 2}))^(−ϕ/{pairs})"
+                text = f"({base}·{number(scaling.factor)}^({self.channels}/{self.channels - 2}))^(−ϕ/{n})"
             case Dynamic():
                 factor, original = number(scaling.factor), scaling.original
                 stretch = f"({factor}·max(S, {original})/{original} − ({factor} − 1))"
-                text = f"({base}·{stretch}^({self.channels}/{self.channels - 2}))^(−ϕ/{pairs})"
+                text = f"({base}·{stretch}^({self.channels}/{self.channels - 2}))^(−ϕ/{n})"
             case Llama3():
-                text = self._llama3(lines, scaling, f"{base}^(−ϕ/{pairs})")
+                text = self._llama3(lines, scaling, f"{base}^(−ϕ/{n})")
             case Yarn():
-                text = self._yarn(lines, scaling, f"{base}^(−ϕ/{pairs})")
+                text = self._yarn(lines, scaling, f"{base}^(−ϕ/{n})")
             case LongRope():
                 constants = {"D_short": scaling.short, "D_long": scaling.long}
                 divisor = f"{{D_short[ϕ] if S ≤ {scaling.original}; D_long[ϕ] otherwise}}"
-                text = f"{base}^(−ϕ/{pairs})/{divisor}"
+                text = f"{base}^(−ϕ/{n})/{divisor}"
             case Proportional():
                 turning = rotated(rope, self.channels) // 2
-                text = f"{base}^(−ϕ/{pairs})"
+                text = f"{base}^(−ϕ/{n})"
                 text = f"{text}/{number(scaling.factor)}" if scaling.factor != 1.0 else text
-                if turning < pairs:
+                if turning < n:
                     text = f"{{{text} if ϕ < {turning}; 0 otherwise}}"
             case _:
                 assert_never(scaling)
@@ -126,7 +126,15 @@ class Rotation:
     ) -> None:
         """what = what, its channels from `first` on turned by the position (a negative one turns back)."""
         function = "rotate" if (pairing or self.rope.pairing) == "half" else "rotate_adjacent"
-        more = [number(self.factor)] if self.factor != 1.0 or first else []
-        more += [str(first)] if first else []
-        arguments = ", ".join([what, f"{position}·ω[ϕ]", *more])
-        lines.pointwise(f"{what} = {function}_{{{channel},ϕ}}({arguments})", condition)
+        for at in self.places(position):
+            more = [number(self.factor)] if self.factor != 1.0 or first else []
+            more += [str(first)] if first else []
+            arguments = ", ".join([what, f"{at}·ω[ϕ]", *more])
+            lines.pointwise(f"{what} = {function}_{{{channel},ϕ}}({arguments})", condition)
+            first += self.channels // 2
+
+    def places(self, position: str) -> list[str]:
+        """What turns the channels of each axis: positions; or those in the prompt of T_P tokens and those behind it."""
+        if self.rope.axes == 1:
+            return [position]
+        return [f"min({position}, T_P − 1)", f"max({position} − T_P + 1, 0)"]

@@ -24,7 +24,7 @@ from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.indexed import indexed
 from gptcalc.reference.norms import factors, normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
-from gptcalc.reference.rope import rotate, turned_channels
+from gptcalc.reference.rope import turn, turned_channels
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.strided import attend_one, visible_blocks
@@ -227,7 +227,7 @@ def _normed_and_rotated(a: Attention, x: Array, norm: QKNorm | None, w: Weights,
     x = _clipped(a, x)
     if a.rope is not None:
         cos, sin = step.angles(a.rope, turned_channels(a.rope, a.d_head))
-        x = rotate(x, cos, sin, a.rope.pairing)
+        x = turn(x, a.rope, cos, sin)
     if norm is not None and norm.after_rope:
         x = _heads_normed(norm, x, w)
     return x

@@ -20,12 +20,14 @@ class Cache:
         self.arrays: dict[tuple[str, str], Array] = {}
         self.names: dict[str, list[str]] = {}  # of what each sublayer holds
         self.length = 0
+        self.prompt = 0  # how many of its tokens came first, in one pass
         self.tokens: Array | None = None  # (B, length): what n-grams are looked up by, no numbers of a layer
 
     def of_pass(self, number: int, *, writes: bool = True) -> Cache:
         """The same for a pass of a loop."""
         own = Cache(number, writes=writes)
         own.arrays, own.names, own.length, own.tokens = self.arrays, self.names, self.length, self.tokens
+        own.prompt = self.prompt
         return own
 
     def append(self, key: str, name: str, new: Array) -> Array:

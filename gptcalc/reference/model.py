@@ -186,6 +186,7 @@ class Model:
         predicted = self._predict(entered, final if streams is None else x, step) if predict else []
         held = self.cache.tokens
         self.cache.tokens = new if held is None else np.concatenate([held, new], axis=1)
+        self.cache.prompt = step.prompt
         self.cache.length = step.length if step.context_states is None else step.context_states[1].length
         found = Result(result, hidden, entered, step.attention, predicted, summary, encoded=step.source)
         if a.head.markov is None:

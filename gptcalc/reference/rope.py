@@ -116,6 +116,17 @@ def angles(
     return np.cos(angle) * factor, np.sin(angle) * factor
 
 
+def turn(x: Array, rope: Rope, cos: Array, sin: Array) -> Array:
+    """The channels of x (B, T, heads, width) turned, those of each axis among themselves; cos and sin are (T, r/2)."""
+    if rope.axes == 1:
+        return rotate(x, cos, sin, rope.pairing)
+    first = cos.shape[-1] // 2  # pairs, so that twice as many channels
+    inside = rotate(x[..., : 2 * first], cos[:, :first], sin[:, :first], rope.pairing)
+    behind = rotate(x[..., 2 * first :], cos[:, first:], sin[:, first:], rope.pairing)
+    y: Array = np.concatenate([inside, behind], axis=-1)
+    return y
+
+
 def rotate(x: Array, cos: Array, sin: Array, pairing: str) -> Array:
     """The first r channels of x (B, T, heads, width) turned; cos and sin are (T, r/2). Channel i is paired with
     i + r/2 (half) or 2i with 2i + 1 (adjacent)."""

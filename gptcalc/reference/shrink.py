@@ -167,7 +167,8 @@ class _Shrinking:
         return {"embedding": self.part(stack.embedding, scale=scale)}
 
     def attention(self, a: Attention) -> dict[str, Any]:
-        d_head = self.number(a, "d_head")
+        halves = a.rope is not None and a.rope.axes == 2  # of pairs; and some channels more where not all turn
+        d_head = self.number(a, "d_head", least=8 if halves else 0, step=4 if halves else 1)
         rules: dict[str, Any] = {"rope": self.rope(a.rope, a.d_head, d_head)}
         if a.k_eq_v:
             rules["d_v"] = d_head
@@ -187,7 +188,7 @@ class _Shrinking:
             return None
         turned = rotated(rope, original)
         partial = is_partial(rope, original)
-        turned = min(turned, width - 2) if partial else width
+        turned = min(turned, width - 2) // (2 * rope.axes) * 2 * rope.axes if partial else width
         scaling = rope.scaling
         if isinstance(scaling, LongRope):
             pairs = turned // 2

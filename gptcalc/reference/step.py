@@ -48,6 +48,7 @@ class Step:
         self.start = cache.length if context_states is None else context_states[1].length
         self.new: int = tokens.shape[1]
         self.length: int = self.start + self.new
+        self.prompt: int = cache.prompt or self.new  # tokens of the first pass
         self.tokens = tokens  # (B, T)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
@@ -123,9 +124,18 @@ class Step:
     def angles(self, rope: Rope, r: int) -> tuple[Array, Array]:
         """cos and sin (T, r/2) for this step's positions, computed once for all layers that turn alike."""
         if (rope, r) not in self._angles:
-            cos, sin = angles(self.positions, rope, r, self.length, self.context, self.frequencies)
+            own, length = r // rope.axes, self.length
+            axes = [angles(at, rope, own, length, self.context, self.frequencies) for at in self.places(rope)]
+            cos, sin = (np.concatenate(parts, axis=-1) for parts in zip(*axes, strict=True))
             self._angles[rope, r] = cos.astype(self.dtype), sin.astype(self.dtype)
         return self._angles[rope, r]
+
+    def places(self, rope: Rope) -> list[Array]:
+        """What turns the channels of each axis: positions; or those in the prompt, and those behind it."""
+        if rope.axes == 1:
+            return [self.positions]
+        last = self.prompt - 1
+        return [np.minimum(self.positions, last), np.maximum(self.positions - last, 0)]
 
     def temperature(self, t: Temperature) -> Array:
         """The factor of each position's query, (T, 1, 1)."""

@@ -130,6 +130,7 @@ class Run:
         self.tokens = tokens
         self.listed = listed
         self.length = len(tokens)
+        self.prompt: int = self.length if before is None else before.prompt
         self.source = source
         self.drafted = np.zeros(0, int) if drafted is None else drafted
         encoder = architecture.encoder
@@ -415,7 +416,7 @@ class Run:
                 numbers = np.array([self.token])
             return Value((name,), numbers)
         new = self.length if self.before is None else 1
-        named = {"S": self.length, "T": new, **self.equations.symbols, **self.named}
+        named = {"S": self.length, "T": new, "T_P": self.prompt, **self.equations.symbols, **self.named}
         constant = self.line.constants.get(name, named.get(name))
         assert isinstance(constant, (int, float)), f"{self.line.text}: {name} is not defined"
         return Value((), np.array(constant))

@@ -25,8 +25,8 @@ from gptcalc.sources.preset import names
 from tests.equations.evaluator import parts
 from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
 
-#: what the language itself names: tokens so far and new ones, which layer or module runs
-GIVEN = {"S", "T", "layer", "module"}
+#: what the language itself names: tokens so far, new ones and the prompt's, which layer or module runs
+GIVEN = {"S", "T", "T_P", "layer", "module"}
 
 
 def all_equations() -> Iterator[Equations]:

@@ -146,6 +146,14 @@ SIZES: dict[str, dict[str, Any]] = {
         "padded_vocab_size": 100,
         "seq_length": 128,
     },
+    "chatglm-6b": {
+        "hidden_size": 64,
+        "num_layers": 2,
+        "num_attention_heads": 4,
+        "inner_hidden_size": 96,
+        "vocab_size": 100,
+        "max_sequence_length": 128,
+    },
     "deepseek": {**PLAIN, **ROUTED, "moe_intermediate_size": 32, "n_shared_experts": 1, "first_k_dense_replace": 1},
     "DFlashDraftModel": {**PLAIN, "block_size": 4, "dflash_config": {"target_layer_ids": [1, 2]}},
     "DSparkDraftModel": {

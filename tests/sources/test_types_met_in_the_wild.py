@@ -105,8 +105,6 @@ def test_totals(config: dict[str, Any], total: int) -> None:
     ("config", "concept"),
     [
         ({"model_type": "yuan"}, "convolutions in front of queries and keys"),
-        ({"model_type": "chatglm", "hidden_size": 4096, "inner_hidden_size": 16384, "position_encoding_2d": True,
-          "num_layers": 28, "num_attention_heads": 32, "vocab_size": 130528}, "positions along two axes"),
         ({"model_type": "voxtral_realtime"}, "a time embedding"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from gptcalc.errors import InputError
@@ -11,7 +12,18 @@ from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.heads import DECODERS
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, preferred, sites, size, when
+from gptcalc.sources.huggingface.reader import (
+    Hole,
+    Reader,
+    flag,
+    layernorm,
+    number,
+    optional,
+    preferred,
+    sites,
+    size,
+    when,
+)
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, fused, in_layers
 
@@ -69,17 +81,9 @@ def stretched(fields: Fields) -> float:
     return 10000 * (fields.number("rope_ratio") or 1)
 
 
-def later_versions(fields: Fields) -> int:
-    """The width; ChatGLM-6B, which has its type, is another model."""
-    if fields.present("position_encoding_2d") or fields.present("inner_hidden_size"):
-        name = next(n for n in ("position_encoding_2d", "inner_hidden_size") if n in fields.values)
-        raise fields.unsupported(name, "positions along two axes, and prompts that see themselves whole (ChatGLM-6B)")
-    return fields.needed("hidden_size")
-
-
 CHATGLM = Reader(
     document={
-        "d": Hole(later_versions),
+        "d": size("hidden_size"),
         "v": preferred("padded_vocab_size", "vocab_size"),
         "c": preferred("seq_length", "max_position_embeddings"),
         "n_heads": size("num_attention_heads"),
@@ -133,6 +137,52 @@ CHATGLM = Reader(
     },
 )
 
+# --- ChatGLM-6B, which says that it is a chatglm, too -----------------------------------------------------------------
+
+#: √(2·n_layers) of the 28 layers that the model has: the class takes it so whatever a config says
+STREAM_SCALE = math.sqrt(2 * 28)
+
+#: each half of a head's channels turns by positions of its own; [gMASK] ends a prompt, and the token behind it, which
+#: begins the answer, is the first that the prompt does not see
+CHATGLM_6B = Reader(
+    document={
+        "d": size("hidden_size"),
+        "v": size("vocab_size"),
+        "c": size("max_sequence_length"),
+        "n_heads": size("num_attention_heads"),
+        "n_layers": size("num_layers", "num_hidden_layers"),
+        "d_ff": size("inner_hidden_size"),
+        "tying": flag("tie_word_embeddings"),
+        "whole_prompt": True,
+        "rope": {"axes": 2},
+        "norm": layernorm("layernorm_epsilon"),
+        "norm_at": "stream",
+        "attn": {"stream_scale": STREAM_SCALE},
+        "mlp": {"activation": "gelu_tanh", "stream_scale": STREAM_SCALE},
+        "bias": "all",
+    },
+    defaults={"layernorm_epsilon": 1e-5, "tie_word_embeddings": True},
+    only={"position_encoding_2d": True, "pre_seq_len": None, "quantization_bit": 0},
+    irrelevant=frozenset({"prefix_projection", "quantization_embeddings"}),
+    classes={**DECODERS, "Model": {}, "ForConditionalGeneration": {}},
+    names={
+        "embedding.token": "transformer.word_embeddings",
+        **in_layers(
+            "transformer.layers.{l}.",
+            {
+                "attn.norm": "input_layernorm",
+                **fused("attention.query_key_value", QKV, groups="n_heads"),
+                "attn.out": "attention.dense",
+                "mlp.norm": "post_attention_layernorm",
+                "mlp.up": "mlp.dense_h_to_4h",
+                "mlp.down": "mlp.dense_4h_to_h",
+            },
+        ),
+        "final_norm": "transformer.final_layernorm",
+        "head": "lm_head",
+    },
+)
+
 #: of GLM-4.1V and 4.5V Flash, and of GLM-OCR
 GLM4V = GLM4.but(document={"bias": "qkv"})
 GLM_OCR = GLM4.but(document={"bias": None})
@@ -143,6 +193,7 @@ READERS: dict[str, Reader] = {
     "glm4_moe": GLM4_MOE,
     "glm4v_moe_text": GLM4_MOE,
     "chatglm": CHATGLM,
+    "chatglm-6b": CHATGLM_6B,
     "glm_moe_dsa": GLM_MOE_DSA,
     "glm4_moe_lite": FIRST_DENSE,
     "glm4v_text": GLM4V,

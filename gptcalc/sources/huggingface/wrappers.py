@@ -42,6 +42,8 @@ TEXT_TYPES = {
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
 SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "pretraining_tp": "llama"}}
 SEVERAL["minicpmo"] = SEVERAL["minicpmv"]
+#: two models that call themselves alike
+SEVERAL["chatglm"] = {"position_encoding_2d": "chatglm-6b", "inner_hidden_size": "chatglm-6b"}
 
 
 def flat_type(config: Mapping[str, Any]) -> str | None:
@@ -81,11 +83,12 @@ def text_model(config: Mapping[str, Any]) -> Text:
             around = (*around, between)
         notes = [f"text model of a multimodal config ({place}); the rest is left out"]
         return Text(merged(inner, config, holder, path, notes), place, around, notes)
+    own = flat_type(config)
     if outer in READERS:
-        return Text(config, "", around, [])
+        return Text(config if own is None else {**config, "model_type": own}, "", around, [])
     if any(part_of(outer, part) for part in (TEXT, THINKER)):
         return of_the_class(str(outer), config, [])
-    kind = TEXT_TYPES.get(str(outer)) or flat_type(config)
+    kind = TEXT_TYPES.get(str(outer)) or own
     if kind is not None:
         return Text({**config, "model_type": kind}, "", around, [LEFT_OUT])
     return Text(config, "", around, [])
