@@ -117,7 +117,7 @@ def heading(found: Explanation) -> str:
         f"{units.grouped(found.context - 1)} in the cache: T = 1, S = {units.grouped(found.context)}",
         "train": f"T = {units.grouped(found.context)} tokens, the backward pass twice the forward pass shown",
     }
-    said = any("T_P" in line.text for stage in found.stages for line in stage.lines)
+    said = any("T_P" in line.equation for stage in found.stages for line in stage.lines)
     prompt = "; the prompt is the first T_P tokens" if said else ""
     return f"{found.model}: the forward pass of {what[found.phase]}{prompt}"
 
