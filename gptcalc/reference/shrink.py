@@ -169,7 +169,7 @@ class _Shrinking:
     def attention(self, a: Attention) -> dict[str, Any]:
         halves = a.rope is not None and a.rope.axes == 2  # of pairs; and some channels more where not all turn
         d_head = self.number(a, "d_head", least=8 if halves else 0, step=4 if halves else 1)
-        rules: dict[str, Any] = {"rope": self.rope(a.rope, a.d_head, d_head)}
+        rules: dict[str, Any] = {"d_head": d_head, "rope": self.rope(a.rope, a.d_head, d_head)}
         if a.k_eq_v:
             rules["d_v"] = d_head
         if a.differential is not None:
