@@ -68,6 +68,23 @@ TOTALS: list[tuple[dict[str, Any], int]] = [
     ({"model_type": "hgrn2", "use_lower_bound": False}, 1_364_346_880),
     ({"model_type": "hgrn2", "attn": ATTENTION}, 1_356_011_520),
     ({"model_type": "gsa"}, 1_376_929_792),
+    # as its class writes a config: with what the layer doesn't read
+    (
+        {
+            "model_type": "gsa",
+            "use_norm": True,
+            "use_output_gate": False,
+            "clamp_min": None,
+            "clamp_max": None,
+            "expand_k": 1,
+            "expand_v": 1,
+            "elementwise_affine": True,
+            "feature_map": "swish",
+            "fuse_norm": True,
+        },
+        1_376_929_792,
+    ),
+    ({"model_type": "gsa", "use_output_gate": True, "exapnd_k": 0.5, "expand_k": 1}, 1_376_929_792),
     (
         {
             "model_type": "gsa",

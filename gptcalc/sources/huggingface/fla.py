@@ -299,6 +299,7 @@ def spelled(factor: str) -> Hole:
 
     def read(fields: Fields) -> int:
         misspelled = factor.replace("expand", "exapnd")
+        fields.number(misspelled)  # a config may have both: what is spelled right is written last
         return int(head_width(factor if fields.present(factor) else misspelled).read(fields))
 
     return Hole(read)
@@ -339,7 +340,7 @@ GATED_SLOTS = hybrid(
         "slots.decay": "attn.f_proj",
         "slots.out_norm": "attn.g_norm",
     },
-)
+).but(irrelevant=(*KERNELS, "use_norm", "use_output_gate", "clamp_min", "clamp_max"))  # which its layer never reads
 
 
 def in_layers_of_attention(fields: Fields) -> str:
