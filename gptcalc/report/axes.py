@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from math import floor, log10
 
-from gptcalc.report.plot import COLOURS
+from gptcalc.report.plot import COLOURS, quoted
 
 WIDTH, HEIGHT, LEFT, ABOVE, BELOW, RIGHT = 620, 400, 90, 50, 50, 170
 TICKS = 6
@@ -56,25 +55,25 @@ def frame(across: Axis, up: Axis) -> Iterator[str]:
     for tick in up.ticks:
         _, y = point(across, up, across.low, tick)
         yield f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#ddd"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(up.short(tick))}</text>'
+        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{quoted(up.short(tick))}</text>'
     for tick in across.ticks:
         x, _ = point(across, up, tick, up.low)
         yield f'<path d="M{x:.1f} {ABOVE}V{below}" stroke="#ddd"/>'
-        yield f'<text x="{x:.1f}" y="{below + 18}" text-anchor="middle">{escape(across.short(tick))}</text>'
+        yield f'<text x="{x:.1f}" y="{below + 18}" text-anchor="middle">{quoted(across.short(tick))}</text>'
     yield f'<path d="M{LEFT} {ABOVE}V{below}H{right}" stroke="#333" fill="none"/>'
     middle = LEFT + WIDTH // 2
-    yield f'<text x="{middle}" y="{below + 40}" text-anchor="middle">{escape(across.title)}</text>'
-    yield f'<text x="{LEFT}" y="{ABOVE - 6}">{escape(up.title)}</text>'
+    yield f'<text x="{middle}" y="{below + 40}" text-anchor="middle">{quoted(across.title)}</text>'
+    yield f'<text x="{LEFT}" y="{ABOVE - 6}">{quoted(up.title)}</text>'
 
 
 def legend(title: str, names: Sequence[str]) -> Iterator[str]:
     """A colour each, right of the frame."""
     left = LEFT + WIDTH + 20
-    yield f'<text x="{left}" y="{ABOVE + 10}">{escape(title)}</text>'
+    yield f'<text x="{left}" y="{ABOVE + 10}">{quoted(title)}</text>'
     for number, name in enumerate(names):
         y = ABOVE + 30 + 20 * number
         yield f'<circle cx="{left + 6}" cy="{y - 4}" r="5" fill="{colour(number)}"/>'
-        yield f'<text x="{left + 18}" y="{y}">{escape(name)}</text>'
+        yield f'<text x="{left + 18}" y="{y}">{quoted(name)}</text>'
 
 
 def colour(number: int) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from itertools import pairwise
 
 from msgspec import Struct
 
 from gptcalc.report.axes import RADIUS, Axis, colour, frame, legend, point, size
-from gptcalc.report.plot import CELLS, svg
+from gptcalc.report.plot import CELLS, quoted, svg
 from gptcalc.report.table import SHORT, Column, Table, View
 from gptcalc.units import grouped
 
@@ -84,7 +83,7 @@ def document(lines: Lines) -> str:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         shapes.append(f'<path d="M{path}" stroke="{colour(number)}" fill="none"/>')
         for (x, y), (left, above) in zip(line.points, places, strict=True):
-            says = escape(f"{line.name}, {grouped(x)}: {grouped(y)} = {SHORT['bytes'](y)}")
+            says = quoted(f"{line.name}, {grouped(x)}: {grouped(y)} = {SHORT['bytes'](y)}")
             dot = f'<circle cx="{left:.1f}" cy="{above:.1f}" r="{RADIUS}" fill="{colour(number)}">'
             shapes.append(f"{dot}<title>{says}</title></circle>")
     return svg(lines.title, *size(len(lines.lines)), shapes)

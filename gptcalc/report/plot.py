@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gptcalc.errors import printable
 from gptcalc.report.table import SHORT, Table, View
 
 CELLS = 60
@@ -64,30 +65,35 @@ def document(bars: Bars) -> str:
     shapes = []
     for number, (name, row) in enumerate(bars.rows.items()):
         y = 40 + number * step
-        shapes.append(f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
+        shapes.append(f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end">{quoted(name)}</text>')
         for place, part, start, end in bars.ends(row, WIDTH):
-            says = escape(f"{name}, {part}: {row[part]:,} = {SHORT[bars.kind](row[part])}")
+            says = quoted(f"{name}, {part}: {row[part]:,} = {SHORT[bars.kind](row[part])}")
             shapes.append(
                 f'<rect x="{LEFT + start}" y="{y}" width="{end - start}" height="{HEIGHT}" '
                 f'fill="{COLOURS[place % len(COLOURS)]}"><title>{says}</title></rect>'
             )
         x = LEFT + round(sum(row.values()) * WIDTH / bars.largest) + 6 if bars.largest else LEFT
-        shapes.append(f'<text x="{x}" y="{y + 16}">{escape(SHORT[bars.kind](sum(row.values())))}</text>')
+        shapes.append(f'<text x="{x}" y="{y + 16}">{quoted(SHORT[bars.kind](sum(row.values())))}</text>')
     below = 40 + len(bars.rows) * step + 10
     for place, part in enumerate(bars.parts):
         y = below + place * 20
         colour = COLOURS[place % len(COLOURS)]
         shapes.append(f'<rect x="{LEFT}" y="{y}" width="12" height="12" fill="{colour}"/>')
-        shapes.append(f'<text x="{LEFT + 20}" y="{y + 11}">{escape(part)}</text>')
+        shapes.append(f'<text x="{LEFT + 20}" y="{y + 11}">{quoted(part)}</text>')
     height = below + 20 * len(bars.parts) + 10
     return svg(bars.title, LEFT + WIDTH + 110, height, shapes)
+
+
+def quoted(text: str) -> str:
+    """Text within an image: what XML has no place for, as a control character in a file's name, is spelled out."""
+    return escape(printable(text, 1000))
 
 
 def svg(title: str, width: int, height: int, shapes: Iterable[str]) -> str:
     """An image on white under its title."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="sans-serif" font-size="13"><title>{escape(title)}</title>'
-        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{escape(title)}</text>'
+        f'font-family="sans-serif" font-size="13"><title>{quoted(title)}</title>'
+        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{quoted(title)}</text>'
         f"{''.join(shapes)}</svg>\n"
     )

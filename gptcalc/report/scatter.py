@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from html import escape
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +11,7 @@ from msgspec import Struct
 from gptcalc import units
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.axes import RADIUS, Axis, colour, frame, legend, point, size
-from gptcalc.report.plot import svg
+from gptcalc.report.plot import quoted, svg
 from gptcalc.report.sweep import KINDS, TITLES
 from gptcalc.report.table import SHORT
 
@@ -65,7 +64,7 @@ def document(found: Scatter) -> str:
     for row in found.rows:
         group = groups.index(row[found.by]) if found.by is not None else 0
         x, y = point(across, up, row[found.x], row[found.y])
-        says = escape(", ".join(f"{key} {_written(key, value)}" for key, value in row.items()))
+        says = quoted(", ".join(f"{key} {_written(key, value)}" for key, value in row.items()))
         dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}" fill="{colour(group)}">'
         shapes.append(f"{dot}<title>{says}</title></circle>")
     if found.by is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -126,6 +127,25 @@ def test_a_bitmap_is_the_same_picture(gptcalc: Command, tmp_path: Path) -> None:
         assert (done.status, done.out) == (0, "")
         assert file.read_bytes().startswith(b"\x89PNG")
         file.unlink()
+
+
+def test_any_name_can_be_drawn(gptcalc: Command, tmp_path: Path) -> None:
+    """XML 1.0 has no escape character, escaped or not; a name from a file may have one."""
+    preset = {
+        "name": "a\x1b<$x$",
+        "d": 16,
+        "v": 20,
+        "c": 8,
+        "n_heads": 2,
+        "n_layers": 2,
+        "d_ff": 32,
+        "source": "a test",
+    }
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(preset), encoding="utf-8")
+    for words in (("kv", path, "gpt2"), ("kv", path), ("params", path)):
+        image = ElementTree.fromstring(gptcalc(*words, "--plot", "--format", "svg").out)
+        assert any("a\\x1b<$x$" in (text.text or "") for text in image.iter(f"{SVG}text"))
 
 
 def test_what_is_no_picture_is_one_line(gptcalc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
