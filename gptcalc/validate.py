@@ -24,6 +24,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    HierarchicalRecurrence,
     InChunks,
     LatentAttention,
     LinearAttention,
@@ -315,8 +316,8 @@ def softmax_invariant(small: Architecture) -> set[str]:
     neither rotated nor normed afterwards, nor compared with a sink, nor capped; and what weighs one thing alone."""
     encoder = small.encoder.blocks() if small.encoder is not None else ()
     silent = _silent(small.blocks(), "") | _silent(encoder, "encoder.")
-    later = (m for block in list(small.blocks())[1:] for m in sublayers(block) if isinstance(m, LinearAttention))
-    if not any(m.decay is not None and m.decay.bounds for m in later):
+    later = [m for block in list(small.blocks())[1:] for m in sublayers(block)]
+    if not any(m.bound_channels for m in later if isinstance(m, (LinearAttention, HierarchicalRecurrence))):
         silent.add("decay.bounds")  # the first layer's bound is 0
     return silent
 

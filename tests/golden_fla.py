@@ -1,11 +1,11 @@
-"""How tests/golden/hgrn2 and tests/golden/gsa were made: by hand, in torch.
+"""How tests/golden/hgrn, hgrn2 and gsa were made: by hand, in torch.
 
     python -m tests.golden_fla FOLDER
 
 with PyTorch 2.13.0 on a CPU: fla-core's classes need kernels, so these modules are written for this, from what its
-classes compute (fla/layers/hgrn2.py and gsa.py, fla/models/hgrn2 and gsa) and the recurrences of fla/ops/gla/naive.py
-and fla/ops/gsa/naive.py. Nothing of the program is imported. The norm in front of `o_proj` is one kernel with it,
-whose ε is 1e-5, whatever the config says.
+classes compute (fla/layers/hgrn.py, hgrn2.py and gsa.py, fla/models/hgrn, hgrn2 and gsa) and the recurrences of
+fla/ops/hgrn/naive.py, gla/naive.py and gsa/naive.py. Nothing of the program is imported. The norm in front of `o_proj`
+is in the last two one kernel with it, whose ε is 1e-5, whatever the config says.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ FUSED_EPS = 1e-5
 HGRN2: dict[str, Any] = {
     "architectures": ["HGRN2ForCausalLM"], "model_type": "hgrn2", "vocab_size": 97, "hidden_size": 32,
     "num_hidden_layers": 3, "expand_ratio": 8, "use_short_conv": True, "conv_size": 3, "intermediate_size": 40,
+    "max_position_embeddings": 64, "norm_eps": 1e-2, "tie_word_embeddings": False,
+}  # fmt: skip
+HGRN: dict[str, Any] = {
+    "architectures": ["HGRNForCausalLM"], "model_type": "hgrn", "vocab_size": 97, "hidden_size": 32,
+    "num_hidden_layers": 3, "use_short_conv": True, "conv_size": 3, "intermediate_size": 40,
     "max_position_embeddings": 64, "norm_eps": 1e-2, "tie_word_embeddings": False,
 }  # fmt: skip
 GSA: dict[str, Any] = {
@@ -80,6 +85,26 @@ class HeldByDecay(nn.Module):  # type: ignore[misc]
         return self.o_proj(self.g_norm(torch.stack(read, 1).reshape(batch, new, d)))
 
 
+class Channels(nn.Module):  # type: ignore[misc]
+    """HGRN's mixer."""
+
+    def __init__(self, c: dict[str, Any]) -> None:
+        super().__init__()
+        d = c["hidden_size"]
+        self.i_proj, self.f_proj, self.g_proj, self.o_proj = (nn.Linear(d, d, bias=False) for _ in range(4))
+        self.f_conv1d, self.i_conv1d = (Convolution(d, c["conv_size"]) for _ in range(2))
+        self.g_norm = Norm(d, c["norm_eps"])
+
+    def forward(self, x: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+        left = bound + (1 - bound) * torch.sigmoid(self.f_conv1d(self.f_proj(x)))
+        taken = F.silu(self.i_conv1d(self.i_proj(x))) * (1 - left)
+        state, read = torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            state = left[:, t] * state + taken[:, t]
+            read.append(state)
+        return self.o_proj(self.g_norm(torch.stack(read, 1)) * F.silu(self.g_proj(x)))
+
+
 class Slots(nn.Module):  # type: ignore[misc]
     """GSA's mixer."""
 
@@ -123,7 +148,7 @@ class Slots(nn.Module):  # type: ignore[misc]
         return self.o_proj(self.g_norm(F.silu(torch.stack(read, 1).reshape(batch, new, d))))
 
 
-MIXERS: dict[str, type[nn.Module]] = {"hgrn2": HeldByDecay, "gsa": Slots}
+MIXERS: dict[str, type[nn.Module]] = {"hgrn": Channels, "hgrn2": HeldByDecay, "gsa": Slots}
 
 
 class Mlp(nn.Module):  # type: ignore[misc]
@@ -152,7 +177,7 @@ class Stack(nn.Module):  # type: ignore[misc]
     def __init__(self, c: dict[str, Any]) -> None:
         super().__init__()
         self.embeddings = nn.Embedding(c["vocab_size"], c["hidden_size"])
-        if c["model_type"] == "hgrn2":
+        if c["model_type"] != "gsa":
             self.lower_bounds = nn.Parameter(torch.zeros(c["num_hidden_layers"], c["hidden_size"]))
         self.layers = nn.ModuleList(Block(c) for _ in range(c["num_hidden_layers"]))
         self.norm = Norm(c["hidden_size"], c["norm_eps"])
@@ -201,5 +226,5 @@ def make(folder: Path, config: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    for each in (HGRN2, GSA):
+    for each in (HGRN, HGRN2, GSA):
         make(Path(sys.argv[1]), each)

@@ -20,8 +20,9 @@ decodes otherwise than it prefills: earlier passes of a step look back on the la
 
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
-with naive recurrences in torch in the place of their kernels. Nor is HGRN2: `python -m tests.golden_fla FOLDER` makes
-hgrn2 and gsa in torch. Nor is phi3small: it is of mlx-lm's class, with blocks of 2 keys, in float64 but for its angles.
+with naive recurrences in torch in the place of their kernels. Nor are these: `python -m tests.golden_fla FOLDER` makes
+hgrn, hgrn2 and gsa in torch. Nor is phi3small: it is of mlx-lm's class, with blocks of 2 keys, in float64 but for its
+angles.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ NORMED_INSIDE = frozenset({"rwkv", "rwkv5", "rwkv6_fla", "rwkv7_fla"})
 
 def decoding(name: str, truth: dict[str, np.ndarray], end: str) -> np.ndarray:
     """The last three logits through the cache; where transformers' own are not those of its full forward pass (or not
-    there at all: bamba, gsa, hgrn2, minimax, recurrent_gemma, rwkv…, xlstm), the latter."""
+    there at all: bamba, gsa, hgrn, hgrn2, minimax, recurrent_gemma, rwkv…, xlstm), the latter."""
     through_cache = truth.get("decode_logits" + end)
     if through_cache is None or name in DECODED_OTHERWISE:
         return truth["logits" + end][:, PROMPT:]

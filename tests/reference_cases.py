@@ -291,6 +291,12 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "other": {"like": "linear", "kernel": None, "d_v": 4,
                   "decay": {"over": "channel", "form": "sigmoid", "divisor": 1.0, "bounds": True}},
     },
+    "hierarchical": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
+        "layers": "hgru+mlp attn+mlp plain+mlp hgru+mlp",
+        "hgru": {"d_rnn": 15, "kernel": 3, "bounds": True, "out_norm": {}},
+        "plain": {"like": "hgru", "d_rnn": 9, "kernel": None, "bounds": False, "out_norm": None},
+    },
     "slots": {
         "d": 22, "v": 61, "c": 40, "n_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 4,
         "layers": "slots+mlp attn+mlp grouped+mlp shared+mlp",

@@ -110,6 +110,10 @@ SECTIONS: dict[str, Callable[[], st.SearchStrategy[Section]]] = {
     "mamba2": mamba2,
     "conv": lambda: st.fixed_dictionaries({"kernel": st.integers(2, 4), "bias": st.booleans()}),
     "rglru": gated_recurrence,
+    "hgru": lambda: st.fixed_dictionaries(
+        {"d_rnn": st.integers(4, 9)},
+        optional={"kernel": st.integers(2, 4), "out_norm": st.just({})},
+    ),
     "mlstm": lambda: st.fixed_dictionaries(
         {"n_heads": st.integers(1, 3), "d_k": st.integers(2, 5), "d_v": st.integers(2, 5)},
         optional={"gate_softcap": st.just(2.0)},

@@ -64,6 +64,7 @@ from gptcalc.architecture.experts import (
 from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.front import Convolution, ConvolutionalFront
 from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
+from gptcalc.architecture.hierarchical import HierarchicalRecurrence
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
 from gptcalc.architecture.layers import (
@@ -196,6 +197,7 @@ __all__ = [
     "Hash",
     "Hashing",
     "Head",
+    "HierarchicalRecurrence",
     "InChunks",
     "Indexer",
     "InputScales",

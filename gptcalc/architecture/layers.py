@@ -9,6 +9,7 @@ from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.engram import Engram
 from gptcalc.architecture.experts import Experts
+from gptcalc.architecture.hierarchical import HierarchicalRecurrence
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.linear import LinearAttention
 from gptcalc.architecture.loop import Looped
@@ -30,6 +31,7 @@ Recurrent: TypeAlias = (
     | Mamba2
     | ShortConvolution
     | GatedRecurrence
+    | HierarchicalRecurrence
     | MatrixLSTM
     | TimeMixing
     | MatrixMixing
@@ -40,14 +42,14 @@ Recurrent: TypeAlias = (
 #: those of them whose published kernels compute a prompt in chunks, as products of matrices
 InChunks: TypeAlias = LinearAttention | SlotAttention | Mamba2 | MatrixLSTM | MatrixMixing | DeltaMixing
 #: those whose published kernels scan it: each channel of a state decays at a rate of its own, which no product has
-Scanned: TypeAlias = Mamba | GatedRecurrence | TimeMixing
+Scanned: TypeAlias = Mamba | GatedRecurrence | HierarchicalRecurrence | TimeMixing
 
 Mixer: TypeAlias = (
     Attention | LatentAttention | CompressedAttention | Mlp | Experts | EmbeddingConvolution | Engram | Recurrent
 )
 
 Stem: TypeAlias = Literal[
-    "attn", "cross", "mlp", "moe", "linear", "slots", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix",
+    "attn", "cross", "mlp", "moe", "linear", "slots", "mamba", "mamba2", "conv", "rglru", "hgru", "mlstm", "timemix",
     "matrixmix", "deltamix", "channelmix", "embconv", "engram",
 ]  # fmt: skip
 
@@ -79,6 +81,8 @@ def stem(mixer: Mixer) -> Stem:
             return "conv"
         case GatedRecurrence():
             return "rglru"
+        case HierarchicalRecurrence():
+            return "hgru"
         case MatrixLSTM():
             return "mlstm"
         case TimeMixing():

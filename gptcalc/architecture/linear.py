@@ -81,6 +81,11 @@ class LinearAttention(Sublayer, tag_field="sublayer", tag="linear_attention", fr
             exclude(f"{self.section}.k_from_decay", {"bias: k": "k" in self.bias, "qk_norm": self.qk_norm != "none"})
 
     @property
+    def bound_channels(self) -> tuple[int, ...]:
+        """What has a bound of its decay; empty where nothing has."""
+        return (self.n_heads, self.d_k) if self.decay is not None and self.decay.bounds else ()
+
+    @property
     def k_width(self) -> int:
         """Channels of all keys, and of all queries."""
         return self.n_k_heads * self.d_k

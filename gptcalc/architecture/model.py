@@ -24,6 +24,7 @@ from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.experts import Experts
 from gptcalc.architecture.front import ConvolutionalFront
 from gptcalc.architecture.head import Head
+from gptcalc.architecture.hierarchical import HierarchicalRecurrence
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import LatentAttention
 from gptcalc.architecture.layers import Block, Mixer, Recurrent, Repeat, depth, grouped, sublayers, walk
@@ -205,10 +206,9 @@ class Architecture(Strict, frozen=True, kw_only=True):
         )
 
     @property
-    def bounded(self) -> LinearAttention | None:
+    def bounded(self) -> LinearAttention | HierarchicalRecurrence | None:
         """A mixer whose decays have bounds that all layers learn together, where there is one."""
-        mixers = (m for m in _mixers(self) if isinstance(m, LinearAttention) and m.decay is not None)
-        return next((m for m in mixers if m.decay is not None and m.decay.bounds), None)
+        return next(_bounded(self), None)
 
     @property
     def whole_prompt(self) -> bool:
@@ -241,11 +241,15 @@ def _check(a: Architecture) -> None:
 def _check_bounds(a: Architecture) -> None:
     """Bounds that layers learn together are of as many channels in each."""
     first = a.bounded
-    for m in (m for m in _mixers(a) if isinstance(m, LinearAttention) and m.decay is not None):
-        if first is None or m.decay is None or not m.decay.bounds:
-            continue
-        if (m.n_heads, m.d_k) != (first.n_heads, first.d_k):
-            raise InputError(f"{m.section}.decay.bounds: {m.n_heads} × {m.d_k} channels, in {first.section} others")
+    for m in _bounded(a):
+        if first is not None and m.bound_channels != first.bound_channels:
+            channels, place = " × ".join(map(str, m.bound_channels)), "decay." if isinstance(m, LinearAttention) else ""
+            raise InputError(f"{m.section}.{place}bounds: {channels} channels, in {first.section} others")
+
+
+def _bounded(a: Architecture) -> Iterator[LinearAttention | HierarchicalRecurrence]:
+    mixers = (m for m in _mixers(a) if isinstance(m, (LinearAttention, HierarchicalRecurrence)))
+    return (m for m in mixers if m.bound_channels)
 
 
 def _check_types(a: Architecture) -> None:

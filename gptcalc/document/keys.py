@@ -21,6 +21,7 @@ from gptcalc.architecture import (
     Experts,
     Factors,
     GatedRecurrence,
+    HierarchicalRecurrence,
     LatentAttention,
     LinearAttention,
     Loop,
@@ -50,9 +51,8 @@ from gptcalc.architecture import (
 )
 
 #: what each kind of sublayer is called in a document
-RecurrentName: TypeAlias = Literal[
-    "linear", "slots", "mamba", "mamba2", "conv", "rglru", "mlstm", "timemix", "matrixmix", "deltamix", "channelmix"
-]
+RwkvName: TypeAlias = Literal["timemix", "matrixmix", "deltamix", "channelmix"]
+RecurrentName: TypeAlias = Literal["linear", "slots", "mamba", "mamba2", "conv", "rglru", "hgru", "mlstm", RwkvName]
 KindName: TypeAlias = Literal["attn", "cross", "mla", "csa", "mlp", "moe", "embconv", "engram", RecurrentName]
 
 
@@ -90,6 +90,8 @@ def recurrent_kind(name: RecurrentName) -> type[Recurrent]:
             return ShortConvolution
         case "rglru":
             return GatedRecurrence
+        case "hgru":
+            return HierarchicalRecurrence
         case "mlstm":
             return MatrixLSTM
         case "timemix":

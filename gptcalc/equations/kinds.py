@@ -16,6 +16,7 @@ from gptcalc.architecture import (
     Engram,
     Experts,
     GatedRecurrence,
+    HierarchicalRecurrence,
     LatentAttention,
     LinearAttention,
     Mamba,
@@ -70,7 +71,7 @@ def component(mixer: Mixer) -> str:
             return "experts"
         case LinearAttention() | SlotAttention() | Mamba() | Mamba2() | ShortConvolution():
             return "recurrent"
-        case GatedRecurrence() | MatrixLSTM():
+        case GatedRecurrence() | HierarchicalRecurrence() | MatrixLSTM():
             return "recurrent"
         case TimeMixing() | MatrixMixing() | DeltaMixing():
             return "recurrent"
@@ -136,6 +137,10 @@ def scope(mixer: Mixer, of: Around) -> dict[str, Index]:
             from gptcalc.equations import recurrent
 
             return recurrent.rnn_scope(mixer, d, symbols)
+        case HierarchicalRecurrence():
+            from gptcalc.equations import hierarchical
+
+            return hierarchical.scope(mixer, d, symbols, of.model.n_layers)
         case MatrixLSTM():
             from gptcalc.equations import recurrent
 
@@ -212,6 +217,10 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
             from gptcalc.equations import recurrent
 
             recurrent.gated_recurrence(lines, mixer)
+        case HierarchicalRecurrence():
+            from gptcalc.equations import hierarchical
+
+            hierarchical.hierarchical_recurrence(lines, mixer)
         case MatrixLSTM():
             from gptcalc.equations import recurrent
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Decay, LinearAttention
+from gptcalc.architecture import Decay, HierarchicalRecurrence, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
@@ -121,23 +121,32 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
     marks = {"b_F": "dt_bias"} if decay.form == "sigmoid" else {"b_F": "dt_bias", "A_log": "A_log"}
     lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]
     if decay.bounds:
-        lines.pointwise(f"λ_γ[{where}] = Σ_{{{OF_LAYERS} | 0 < {OF_LAYERS} ≤ layer}} B_γ[{OF_LAYERS},{where}]")
-        lines.pointwise(f"{left} = λ_γ[{where}] + (1 − λ_γ[{where}])·{left}", saved=2)
+        at_least(lines, left, where)
 
 
 #: the letter of all layers, where they learn something together
 OF_LAYERS = "ḻ"
 
 
-def bounds_scope(a: LinearAttention, n_layers: Index, symbols: Symbols) -> dict[str, Index]:
+def at_least(lines: Lines, left: str, where: str) -> None:
+    """What is left is no less than the layers before and this one say."""
+    lines.pointwise(f"λ_γ[{where}] = Σ_{{{OF_LAYERS} | 0 < {OF_LAYERS} ≤ layer}} B_γ[{OF_LAYERS},{where}]")
+    lines.pointwise(f"{left} = λ_γ[{where}] + (1 − λ_γ[{where}])·{left}", saved=2)
+
+
+def bounds_scope(a: LinearAttention | HierarchicalRecurrence, n_layers: Index, symbols: Symbols) -> dict[str, Index]:
     """What the letters of bounds of decays run over."""
+    if isinstance(a, HierarchicalRecurrence):
+        return {OF_LAYERS: n_layers, "ẇ": symbols.index("d_rnn", a.d_rnn, "channels", a.section, "tp")}
     heads_of = heads_scope(a.n_k_heads, a.n_heads, ("n_k_heads", "n_states"), a.section, symbols)
     return {OF_LAYERS: n_layers, **heads_of, "ȧ": symbols.index("d_k", a.d_k, "channels", a.section)}
 
 
-def bounds(lines: Lines, a: LinearAttention) -> None:
+def bounds(lines: Lines, a: LinearAttention | HierarchicalRecurrence) -> None:
     """B_γ: by how much each layer keeps more of a state than the one before it."""
-    where = ix(OF_LAYERS, heads(a.n_k_heads, a.n_heads)[0], "ȧ")
+    where = ix(OF_LAYERS, "ẇ")
+    if isinstance(a, LinearAttention):
+        where = ix(OF_LAYERS, heads(a.n_k_heads, a.n_heads)[0], "ȧ")
     lines.pointwise(f"B_γ[{where}] = softmax_{OF_LAYERS}(A_γ[{where}])", saved=2, A_γ="decay.bounds")
 
 

@@ -18,6 +18,7 @@ from gptcalc.architecture import (
     Engram,
     Experts,
     GatedRecurrence,
+    HierarchicalRecurrence,
     LatentAttention,
     LinearAttention,
     Mamba,
@@ -43,6 +44,7 @@ from gptcalc.reference.convolution import convolved
 from gptcalc.reference.embedding import embedding_convolution
 from gptcalc.reference.engram import engram
 from gptcalc.reference.experts import experts
+from gptcalc.reference.hierarchical import hierarchical_recurrence
 from gptcalc.reference.hyper import Connection
 from gptcalc.reference.latent import latent_attention
 from gptcalc.reference.linear import linear_attention
@@ -206,6 +208,8 @@ class BlockRun:
                 return short_convolution(mixer, self.front(mixer, read, w), w, self.step), w
             case GatedRecurrence():
                 return gated_recurrence(mixer, self.front(mixer, read, w), w, self.step), w
+            case HierarchicalRecurrence():
+                return hierarchical_recurrence(mixer, self.front(mixer, read, w), w, self.step), w
             case MatrixLSTM():
                 return matrix_lstm(mixer, self.front(mixer, read, w), w, self.step), w
             case TimeMixing():

@@ -74,10 +74,16 @@ def _log_decay(a: LinearAttention, decay: Decay, x: Array, w: Weights, step: Ste
 def _at_least(g: Array, step: Step) -> Array:
     """What is left of a state (B, T, H, n), given its logarithm: no less than the layers before and this one say."""
     heads, width = g.shape[2:]
-    table = step.weights.at("decay")("bounds", step.n_layers, heads * width).swapaxes(0, 1) * 1.0
-    least = softmax(table)[:, 1 : step.layer + 1].sum(axis=-1).reshape(heads, width)
+    least = least_left(step, heads * width).reshape(heads, width)
     left: Array = np.exp(g) * (1.0 - least) + least
     return left
+
+
+def least_left(step: Step, channels: int) -> Array:
+    """The bound of each channel's decay in this layer, 0 in the first."""
+    table = step.weights.at("decay")("bounds", step.n_layers, channels).swapaxes(0, 1) * 1.0
+    least: Array = softmax(table)[:, 1 : step.layer + 1].sum(axis=-1)
+    return least
 
 
 def _through(rank: int | None, x: Array, name: str, n: int, w: Weights, step: Step, bias: bool = False) -> Array:

@@ -20,6 +20,7 @@ from gptcalc.architecture import (
     GatedRecurrence,
     Hash,
     Head,
+    HierarchicalRecurrence,
     LatentAttention,
     LinearAttention,
     Mamba,
@@ -57,7 +58,7 @@ def attention(mixer: Mixer) -> str | None:
             return None
         case LinearAttention() | SlotAttention() | Mamba() | Mamba2() | ShortConvolution():
             return None
-        case GatedRecurrence() | MatrixLSTM():
+        case GatedRecurrence() | HierarchicalRecurrence() | MatrixLSTM():
             return None
         case TimeMixing() | MatrixMixing() | DeltaMixing() | ChannelMixing():
             return None
@@ -80,6 +81,8 @@ def recurrence(mixer: Recurrent) -> str:
             return "short-convolution"
         case GatedRecurrence():
             return "rg-lru"
+        case HierarchicalRecurrence():
+            return "hgru"
         case MatrixLSTM():
             return "mlstm"
         case TimeMixing() | MatrixMixing() | DeltaMixing() | ChannelMixing():

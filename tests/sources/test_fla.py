@@ -67,6 +67,18 @@ TOTALS: list[tuple[dict[str, Any], int]] = [
     ),
     ({"model_type": "hgrn2", "use_lower_bound": False}, 1_364_346_880),
     ({"model_type": "hgrn2", "attn": ATTENTION}, 1_356_011_520),
+    ({"model_type": "hgrn"}, 1_364_396_032),
+    (
+        {
+            "model_type": "hgrn",
+            "use_short_conv": True,
+            "hidden_size": 512,
+            "num_hidden_layers": 3,
+            "expand_ratio": 2,
+            "use_lower_bound": False,
+        },
+        46_168_576,
+    ),
     ({"model_type": "gsa"}, 1_376_929_792),
     # as its class writes a config: with what the layer doesn't read
     (
@@ -115,6 +127,9 @@ def test_a_config_counts_as_its_class(config: dict[str, Any], total: int) -> Non
         # a state of d_k × d_v in fp32 for each head; the last three tokens' queries, keys and values in two bytes
         ({"model_type": "gla"}, 24 * 4 * 256 * 512 * 4),
         ({"model_type": "hgrn2"}, 24 * 16 * 128 * 128 * 4),
+        # a number a channel
+        ({"model_type": "hgrn"}, 24 * 2048 * 4),
+        ({"model_type": "hgrn", "use_short_conv": True}, 24 * (2048 * 4 + 2 * 3 * 2048 * 2)),
         # keys of 512 channels of 64 slots, and values of as many; the layer repeats what heads share before it's kept
         ({"model_type": "gsa"}, 24 * 4 * (512 * 64 + 64 * 512) * 4),
         ({"model_type": "gsa", "num_kv_heads": 2, "num_slots": 32}, 24 * 4 * (512 * 32 + 32 * 512) * 4),
@@ -147,6 +162,7 @@ def test_states_do_not_grow(config: dict[str, Any], cache: int) -> None:
         ("gated_deltanet", {"attn": [{"layers": [1], "num_heads": 4}, {"layers": [1], "num_heads": 4}]}),
         ("hgrn2", {"expand_ratio": 300}),
         ("hgrn2", {"attnres_block_size": 2}),
+        ("hgrn", {"expand_ratio": 2}),
         ("gsa", {"feature_map": "relu"}),
         ("gsa", {"exapnd_v": 2}),
         ("gsa", {"num_kv_heads": 3}),
@@ -164,7 +180,7 @@ def test_what_is_computed_otherwise_is_refused(model_type: str, change: dict[str
 
 @pytest.mark.parametrize(
     ("model_type", "missing"),
-    [("hgrn", "lower bound"), ("samba", "attn.layers")],
+    [("samba", "attn.layers")],
 )
 def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -44,7 +44,7 @@ FAMILIES = {
     "exaone": "exaone exaone4 exaone_moe",
     "falcon": "falcon RefinedWebModel RefinedWeb",
     "falcon_h1": "falcon_h1",
-    "fla": "delta_net gated_deltanet gla gsa hgrn2 samba",
+    "fla": "delta_net gated_deltanet gla gsa hgrn hgrn2 samba",
     "flint": "flint",
     "gemma": "gemma gemma2 gemma3_text gemma3n_text gemma4_text gemma4_unified_text vaultgemma",
     "glm": "glm glm4 glm4_moe glm4v_moe_text chatglm chatglm-6b glm_moe_dsa glm4_moe_lite glm4v_text glm_ocr_text",

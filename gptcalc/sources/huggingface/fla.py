@@ -1,5 +1,5 @@
 """Linear attention as the flash-linear-attention library has it: delta nets, gated or not, gated linear
-attention, HGRN2, gated slot attention.
+attention, HGRN and HGRN2, gated slot attention.
 
 The facts are those of the library's own classes (fla-core 0.6); transformers has none of these types.
 """
@@ -343,6 +343,39 @@ GATED_SLOTS = hybrid(
 ).but(irrelevant=(*KERNELS, "use_norm", "use_output_gate", "clamp_min", "clamp_max"))  # which its layer never reads
 
 
+def rnn_width(fields: Fields) -> int:
+    """A multiple of the model's; bounds have as many channels as the model."""
+    d, factor = fields.needed("hidden_size"), fields.number("expand_ratio") or 1
+    if fields.flag("use_lower_bound") and factor != 1:
+        raise InputError(f"{fields.within}expand_ratio: with use_lower_bound decays have as many channels as the model")
+    return int(d * factor)
+
+
+HGRN = hybrid(
+    "hgru",
+    {
+        "d_ff": Hole(inner),
+        "norm": rmsnorm("norm_eps"),
+        "hgru": {
+            "d_rnn": Hole(rnn_width),
+            "kernel": KERNEL,
+            "bounds": when("use_lower_bound", True),
+            "out_norm": {"eps": number("norm_eps")},
+        },
+    },
+    {**DEFAULTS, "expand_ratio": 1, "use_short_conv": False, "use_lower_bound": True},
+    {"hidden_act": "swish", "elementwise_affine": True, "attnres_block_size": None},
+    {
+        **{name.replace("linear.", "hgru."): tensor for name, tensor in _names.items()},
+        "hgru.v": "attn.i_proj",
+        "hgru.v_conv": "attn.i_conv1d",
+        "hgru.decay": "attn.f_proj",
+        "hgru.decay_conv": "attn.f_conv1d",
+        "hgru.out_norm": "attn.g_norm",
+    },
+).but(names={"decay.bounds": bare("model.lower_bounds")})
+
+
 def in_layers_of_attention(fields: Fields) -> str:
     """The layers with attention, which a config must number: the class has some where it doesn't."""
     if not fields.present("attn.layers"):
@@ -384,6 +417,7 @@ READERS: dict[str, Reader] = {
     "gated_deltanet": GATED_DELTA_NET,
     "gla": GATED_LINEAR,
     "gsa": GATED_SLOTS,
+    "hgrn": HGRN,
     "hgrn2": HGRN2,
     "samba": SAMBA,
 }

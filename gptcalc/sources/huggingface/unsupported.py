@@ -56,7 +56,6 @@ UNSUPPORTED: dict[str, str] = {
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
     "glm5_next": "its hybrid of linear and latent attention is not read yet",
     "glm5_next_text": "its hybrid of linear and latent attention is not read yet",
-    "hgrn": "decays with a learned lower bound for each layer are not supported yet",
     "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
     "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",

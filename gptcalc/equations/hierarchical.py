@@ -1,0 +1,42 @@
+"""HGRN's recurrence (arXiv:2311.04823), channel by channel. Letter: ẇ channels of the recurrence."""
+
+from __future__ import annotations
+
+from gptcalc.architecture import HierarchicalRecurrence
+from gptcalc.equations.conditions import Constant
+from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
+from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.linear import OF_LAYERS, at_least
+from gptcalc.equations.norms import norm_line
+from gptcalc.equations.symbols import Symbols
+
+
+def scope(m: HierarchicalRecurrence, d: Index, symbols: Symbols, n_layers: int) -> dict[str, Index]:
+    """What the index letters of HGRN's recurrence run over."""
+    letters = {"i": d, "ẇ": symbols.index("d_rnn", m.d_rnn, "channels", m.section, "tp")}
+    if m.bounds:
+        letters[OF_LAYERS] = symbols.index("n_layers", n_layers, "layers")
+    if m.kernel is not None:
+        letters |= convolution_scope(m.kernel, m.section, symbols, OF_KEYS)
+    return letters
+
+
+def hierarchical_recurrence(lines: Lines, m: HierarchicalRecurrence) -> None:
+    """n[t,i] → y[t,i]."""
+    for name, key in (("v", "v"), ("F", "decay")):
+        marks = {f"W_{name.upper()}": key}
+        lines.sum(f"{name}[t,ẇ] = Σ_i n[t,i]·W_{name.upper()}[i,ẇ]", saved=2, **marks)  # type: ignore[arg-type]
+        if m.kernel is not None:
+            convolve(lines, name, "ẇ", f"{key}_conv", m.kernel, OF_KEYS, saved=2, alone=True)
+    lines.pointwise("γ[t,ẇ] = σ(F[t,ẇ])", saved=2)
+    if m.bounds:
+        at_least(lines, "γ[t,ẇ]", "ẇ")
+    lines.pointwise("v[t,ẇ] = (1 − γ[t,ẇ])·silu(v[t,ẇ])", saved=2)
+    lines.pointwise("S[ẇ] = γ[t,ẇ]·S[ẇ] + v[t,ẇ]")
+    lines.pointwise("o[t,ẇ] = S[ẇ]", saved=2)
+    lines.store("S[ẇ] = S[ẇ]", "state", Constant())
+    if m.out_norm is not None:
+        norm_line(lines, m.out_norm, "o[t,ẇ]", "o[t,ẇ]", "ẇ", "out_norm", name="_o", saved=2)
+    lines.sum("z[t,ẇ] = Σ_i n[t,i]·W_G[i,ẇ]", saved=2, W_G="gate")
+    lines.pointwise("o[t,ẇ] = silu(z[t,ẇ])·o[t,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_ẇ o[t,ẇ]·W_O[ẇ,i]", W_O=Mark("out", "out"))
