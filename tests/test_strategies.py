@@ -28,7 +28,7 @@ def drawn(strategy: st.SearchStrategy[Document], times: int) -> list[Architectur
 
 
 def test_every_kind_of_sublayer_is_drawn() -> None:
-    models = drawn(every_document(), 300) + drawn(documents(recurrent=True), 200) + drawn(encoders(), 50)
+    models = drawn(every_document(), 500) + drawn(documents(recurrent=True), 200) + drawn(encoders(), 50)
     made = {type(mixer) for model in models for block, _ in model.groups() for mixer in sublayers(block)}
     assert made >= {KINDS[name] for name in get_args(KindName)}
     assert any(model.sees_all for model in models)
