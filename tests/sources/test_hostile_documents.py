@@ -256,6 +256,15 @@ PLAIN = {"d": 8, "v": 9, "c": 9, "n_heads": 2, "n_layers": 1, "d_ff": 4}
             {"d_head": 5, "rope": {"channels": 4, "scaling": {"kind": "proportional"}}},
             "attn.rope.scaling: proportional pairs all channels, 5 are odd",
         ),
+        ({"rope": {"axes": 2}}, "attn.rope.axes: 2 are the prompt's and that behind it, which need whole_prompt"),
+        (
+            {"d_head": 6, "rope": {"axes": 2}, "whole_prompt": True},
+            "attn.rope.axes: 6 rotated channels are not halves of pairs",
+        ),
+        (
+            {"rope": {"axes": 2, "scaling": {"kind": "linear", "factor": 2}}, "whole_prompt": True},
+            "attn.rope.axes: 2 are not defined together with a scaling",
+        ),
         ({"attn": 7}, "attn: expected a section with keys of its own, found 7"),
         ({"attn": {"qk_norm": "heads"}}, "attn.qk_norm.over: unknown value 'heads'; did you mean head?"),
         ({"moe": {}, "layers": "attn+moe"}, "moe: n_experts is missing"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.params import params
 from gptcalc.analysis.stored import expected_tensors
 from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mlp, sublayers
 from gptcalc.document import build, expression
@@ -412,6 +413,21 @@ def test_chatglm_counts_its_kv_heads_in_groups() -> None:
     assert attention(glm).n_kv_heads == 2
     assert attention(glm).bias == ("q", "k", "v")
     assert arch(glm).v == 65024
+
+
+def test_chatglm_6b_is_told_from_later_versions_by_a_field_of_its_own() -> None:
+    first = {"model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 64, "num_layers": 2,
+             "num_attention_heads": 4, "inner_hidden_size": 96, "max_sequence_length": 128, "vocab_size": 100,
+             "position_encoding_2d": True}  # fmt: skip
+    mixer = attention(first)
+    assert mixer.rope is not None
+    assert (mixer.rope.axes, mixer.whole_prompt, mixer.norm_at) == (2, True, "stream")
+    assert mixer.stream_scale == pytest.approx(56**0.5)  # of 28 layers, as its class has it for any depth
+    # a table; of each layer four matrices d × d, two d × d_ff, their biases and two norms; the last norm
+    layer = 4 * 64 * 64 + 4 * 64 + 2 * 64 * 96 + 96 + 64 + 2 * 2 * 64
+    assert params(arch(first)).total == 100 * 64 + 2 * layer + 2 * 64
+    assert refusal(first, position_encoding_2d=False).startswith("position_encoding_2d: only true is understood")
+    assert refusal(first, pre_seq_len=128).startswith("pre_seq_len: only null is understood")
 
 
 def test_dbrx_and_mpt_keep_fields_in_objects() -> None:
