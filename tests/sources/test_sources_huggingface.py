@@ -169,6 +169,12 @@ SIZES: dict[str, dict[str, Any]] = {
     "grok-2": {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
     "hunyuan": {**PLAIN, "num_experts": 4, "moe_topk": 2, "num_shared_expert": 1},
     "nemotron-nas": {**PLAIN, "block_configs": [NAS_BLOCK, NAS_BLOCK]},
+    "qwen4_exp_text": {
+        "indexer_n_heads": 2,
+        "indexer_head_dim": 256,
+        "indexer_budget": 64,
+        "indexer_compress_ratio": 16,
+    },
     "step3_text": {
         **PLAIN,
         "num_hidden_layers": 6,
