@@ -10,7 +10,7 @@ from __future__ import annotations
 from gptcalc.architecture import Engram, Streams
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS
-from gptcalc.equations.language import Index, Lines, ix
+from gptcalc.equations.language import Index, Lines, Mark, ix
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -40,9 +40,9 @@ def engram(lines: Lines, m: Engram, several: bool) -> None:
     end = {} if m.hashing.end is None else {"end": m.hashing.end}
     found = "e_N[t,ḫ,ḍ] = E_N[ṛ,ḍ], ṛ = hashed(t, ḫ)"
     lines.pointwise(found, saved=2, constants={**hashing, **end}, E_N="table")
-    lines.sum(f"k_N[{here}] = Σ_{{ḫ,ḍ}} e_N[t,ḫ,ḍ]·W_NK[ḫ,ḍ,{own}]", saved=2, W_NK="k")
+    lines.sum(f"k_N[{here}] = Σ_{{ḫ,ḍ}} e_N[t,ḫ,ḍ]·W_NK[ḫ,ḍ,{own}]", saved=2, W_NK=Mark("k", "looked-up keys"))
     norm_line(lines, m.key_norm, f"k_N[{here}]", f"k_N[{here}]", "i", "key_norm", own, "_N", 2)
-    lines.sum("v_N[t,i] = Σ_{ḫ,ḍ} e_N[t,ḫ,ḍ]·W_NV[ḫ,ḍ,i]", saved=2, W_NV="v")
+    lines.sum("v_N[t,i] = Σ_{ḫ,ḍ} e_N[t,ḫ,ḍ]·W_NV[ḫ,ḍ,i]", saved=2, W_NV=Mark("v", "looked-up values"))
     lines.sum(f"g_N[{each}] = Σ_i k_N[{here}]·n[{here}]", saved=2)
     lines.pointwise(f"g_N[{each}] = g_N[{each}]/√{lines.scope['i'].size}")
     root = f"√max(abs(g_N[{each}]), {LEAST})"

@@ -78,6 +78,8 @@ Use: TypeAlias = Literal[
     "values",
     "latent keys",  # which make keys and values of a latent
     "latent values",
+    "looked-up keys",  # which make keys and values of rows that n-grams look up
+    "looked-up values",
     "index keys",
     "block index",  # by which blocks of keys are chosen
     "out",  # the projection of the heads' outputs

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from gptcalc.sources.header import BUFFERS, CONSTANTS, Header, Tensor, is_mask, is_rotary, product
+from gptcalc.sources.header import (
+    BUFFERS,
+    CONSTANTS,
+    MEASURED,
+    ROTARY_TABLES,
+    Header,
+    Tensor,
+    is_mask,
+    is_rotary,
+    product,
+)
 
 Role: TypeAlias = Literal[
     "scales", "zero_points", "absmax", "g_idx", "masks", "rotary_tables", "bookkeeping", "adapters"
@@ -96,7 +106,7 @@ class _Reading:
         """What a tensor is, unless it is a learned weight."""
         name = tensor.name
         stem, _, last = name.rpartition(".")
-        if last == "weight" and tensor.dtype in FLOATS and "lora_" not in stem:
+        if last == "weight" and tensor.dtype in FLOATS and "lora_" not in stem and not name.startswith(ROTARY_TABLES):
             return None  # most tensors
         if "lora_" in name or last in ("lora_a", "lora_b"):
             return "adapters"
@@ -106,7 +116,7 @@ class _Reading:
             return "masks"
         if last in COMPANIONS:
             return COMPANIONS[last]
-        if last.startswith(QUANT_STATE) or last in BUFFERS or name.endswith(CONSTANTS):
+        if last.startswith(QUANT_STATE) or last in BUFFERS or name.endswith((*MEASURED, *CONSTANTS)):
             return "bookkeeping"
         if last in CACHE_SCALES and tensor.elements == 1:
             return "scales"

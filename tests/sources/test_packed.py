@@ -441,4 +441,4 @@ def test_golden_checkpoints_hold_what_their_configs_say(name: str) -> None:
     found = held(load(str(FOLDER / name)), str(FOLDER / name))
     assert found.differ == ()
     copies = {"copies"} if load(str(FOLDER / name)).architecture.target is not None else set()  # of a target's tables
-    assert {row.role for row in found.held} <= {"main", "bookkeeping"} | copies
+    assert {row.role for row in found.held} <= {"main", "bookkeeping", "rotary_tables"} | copies

@@ -34,6 +34,8 @@ ALL, EVERY = "all", "every"
 
 #: components whose matrices that can be
 LAYERS = ("attention", "recurrent", "mlp", "experts", "shared_experts")
+#: matrices of sublayers of no component
+BESIDE = ("looked-up keys", "looked-up values")
 
 #: short for matrices that are stored as one
 QKV = "attn.q+attn.k+attn.v"
@@ -102,10 +104,10 @@ class LoRA(NamedTuple):
             return experts and weight.component == "router"
         if experts and weight.use in ("gate", "up", "down"):
             return False  # PEFT takes their names for the experts'
-        return weight.component in LAYERS
+        return weight.component in LAYERS or weight.use in BESIDE
 
     def in_every(self, weight: Weight) -> bool:
-        return weight.component in LAYERS and weight.use != "router"
+        return (weight.component in LAYERS and weight.use != "router") or weight.use in BESIDE
 
 
 class Adapter(NamedTuple):
