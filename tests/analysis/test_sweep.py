@@ -224,6 +224,11 @@ def test_around_each_width(power: int) -> None:
         assert Points(ones, {"a": 3}, 3).evaluate({(("a", 1),): n}).ints() == [n, 2 * n, 3 * n]
 
 
+def test_a_large_coefficient_of_what_is_zero() -> None:
+    zero = Points({"a": np.array([0, 0])}, {"a": 0}, 2)
+    assert zero.evaluate({(("a", 1),): 2**70, (): 5}).ints() == [5, 5]
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
 def test_a_front(points: list[tuple[int, int, int]]) -> None:
     found = {points[place] for place in front([np.array(column) for column in zip(*points, strict=True)])}

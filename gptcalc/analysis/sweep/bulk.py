@@ -102,7 +102,8 @@ class Points:
         """A polynomial's value at every point."""
         bound = most(terms, self.largest)
         if bound < NARROW:
-            return Exact(self._sum(terms, np.int64, self._whole))
+            # a larger coefficient's symbols are 0 at every point
+            return Exact(self._sum({m: n for m, n in terms.items() if abs(n) < NARROW}, np.int64, self._whole))
         steps = len(terms) + max(sum(power for _, power in monomial) for monomial in terms) + 4
         if bound * steps < NARROW << 51:  # the float's error is below 2⁶², that of the coefficients in it
             return self._wide(terms)
