@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 
@@ -592,3 +594,9 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 def architecture(name: str) -> Architecture:
     return build({"name": name, **DOCUMENTS[name]})
+
+
+#: where a test of every document takes long: a third each time, the others by hand
+A_THIRD = [
+    name if place % 3 == 0 else pytest.param(name, marks=pytest.mark.heavy) for place, name in enumerate(DOCUMENTS)
+]

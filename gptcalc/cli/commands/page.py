@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Models, Set
+from gptcalc.cli.progress import each
 
 RESULT = "gptcalc.report.page:Listed"
 
@@ -11,7 +12,6 @@ RESULT = "gptcalc.report.page:Listed"
 def command(models: Models = [], settings: Set = []) -> Answer:  # noqa: B006
     """Models as a page to explore: picture, sums, switches, sliders (-o page.html). Default: a dozen famous ones.
 
-    gptcalc page -o page.html
     gptcalc page gpt2 llama-3-8b -o two.html
     """
     from gptcalc.analysis.params import params
@@ -24,7 +24,7 @@ def command(models: Models = [], settings: Set = []) -> Answer:  # noqa: B006
         from gptcalc.report.page import document
         from gptcalc.report.page.data import Shown
 
-        return document([Shown(model.architecture, model.document) for model in found])
+        return document([Shown(model.architecture, model.document) for model in found], steps=each)
 
     rows = [Listed(model.architecture.name, params(model.architecture).total) for model in found]
     warnings = tuple(note for model in found for note in model.notes)

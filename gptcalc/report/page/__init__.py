@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -45,8 +45,13 @@ def view(rows: Sequence[Listed]) -> View:
     return View([table, "-o page.html writes the page"], table)
 
 
-def document(models: Sequence[Shown], start: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The page of these models. `start`: how those look that are shown at first, each as the words of an address."""
+def document(
+    models: Sequence[Shown],
+    start: Sequence[Mapping[str, Any]] = (),
+    steps: Callable[[Sequence[str]], Iterable[str]] = tuple,
+) -> str:
+    """The page of these models. `start`: how those look that are shown at first, each as the words of an address.
+    `steps` hands out the models' names as work goes on."""
     here = files(__name__)
     text = {name: here.joinpath(name).read_text("utf-8") for name in (*PARTS, "page.css", "template.html")}
     begin = [{key: str(value) for key, value in words.items()} for words in start] or [
@@ -56,7 +61,7 @@ def document(models: Sequence[Shown], start: Sequence[Mapping[str, Any]] = ()) -
     filled = {
         "TITLE": escape(f"{names}: where the numbers come from"),
         "STYLE": text["page.css"],
-        "DATA": packed(msgspec.json.encode({**data(models), "start": begin})),
+        "DATA": packed(msgspec.json.encode({**data(models, steps), "start": begin})),
         "SCRIPT": "\n".join(text[name] for name in PARTS),
     }
     return MARK.sub(lambda mark: filled[mark[1]], text["template.html"])

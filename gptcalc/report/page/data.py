@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -36,10 +36,11 @@ class Shown(Struct, frozen=True):
     document: Mapping[str, Any]
 
 
-def data(models: Sequence[Shown]) -> dict[str, Any]:
-    """All tables, and the models."""
+def data(models: Sequence[Shown], steps: Callable[[Sequence[str]], Iterable[str]] = tuple) -> dict[str, Any]:
+    """All tables, and the models. `steps` hands out the models' names as work goes on."""
     writer = Writer()
-    shown = [_model(writer, model.architecture, model.document) for model in models]
+    names = steps([model.architecture.name for model in models])
+    shown = [_model(writer, model.architecture, model.document) for _, model in zip(names, models, strict=True)]
     page = _Page(writer)
     lines = [page.line(line) for line in writer.lines.places]
     return {
