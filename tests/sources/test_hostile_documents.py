@@ -50,6 +50,8 @@ MAY_BE_ZERO = {
     "mtp",
     "offset",
     "active",
+    "first",  # layer of a loop
+    "end",  # a token
     *(
         field.encode_name
         for kind in SECTIONS
