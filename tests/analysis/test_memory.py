@@ -259,7 +259,7 @@ def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> 
     return run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(1, 7), st.integers(1, 60))
 def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -282,7 +282,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
     assert found.per_device.total * found.devices >= found.total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(1, 7), st.integers(1, 60))
 def test_memory_grows_with_batch_and_context(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -293,7 +293,7 @@ def test_memory_grows_with_batch_and_context(
     assert run.needed(batch, context + 1) >= here
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(architectures(), st.integers(1, 3), st.integers(1, 30))
 def test_memory_grows_with_the_width_of_numbers(model: Architecture, batch: int, context: int) -> None:
     sizes = [Inference(model, InferenceRun(dtype=dtype)).needed(batch, context) for dtype in ("bf16", "fp32")]

@@ -12,7 +12,7 @@ RESULT = "gptcalc.report.page:Listed"
 def command(models: Models = [], settings: Set = []) -> Answer:  # noqa: B006
     """Models as a page to explore: picture, sums, switches, sliders (-o page.html). Default: a dozen famous ones.
 
-    gptcalc page gpt2 llama-3-8b -o two.html
+    gptcalc page gpt2 -o gpt2.html
     """
     from gptcalc.analysis.params import params
     from gptcalc.report.page import FAMOUS, Listed
