@@ -9,11 +9,16 @@ from msgspec.structs import replace
 
 from gptcalc.architecture import Block
 from gptcalc.equations.conditions import Workload
-from gptcalc.equations.language import Line
+from gptcalc.equations.language import Line, Passes
 
 #: when a stage runs: once a pass, in every layer of its kind, in every multi-token-prediction module, or once for the
 #: source sequence
 Runs: TypeAlias = Literal["once", "layer", "mtp", "encoder"]
+
+
+def in_passes(n: int) -> dict[Passes, int]:
+    """How often lines run in a layer that runs n times, by which of its passes they are for."""
+    return {"all": n, "first": 1, "later": n - 1, "earlier": n - 1, "last": 1}
 
 
 class Stage(Struct, frozen=True, eq=False, kw_only=True):
@@ -31,8 +36,7 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
 
     def runs_in_passes(self, line: Line) -> int:
         """How often a line runs in one layer."""
-        rest = self.passes - 1
-        return {"all": self.passes, "first": 1, "later": rest, "earlier": rest, "last": 1}[line.passes]
+        return in_passes(self.passes)[line.passes]
 
     def in_pass(self, number: int) -> tuple[Line, ...]:
         """The lines that run in a pass of a loop, counted from 0."""

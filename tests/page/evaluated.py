@@ -84,12 +84,12 @@ class Evaluated:
                     found["active"] += copies * self.product(tensor["active"])
             if line["store"]:
                 rows, row = self.count(line["store"]["rows"]), self.size(line["store"]["bytes"][at.cache])
-                found["cache"] += at.batch * times * stage["passes"] * rows * row
+                found["cache"] += at.batch * times * stage["passes"][line["passes"]] * rows * row
         modules = sum(times for stage, times, _ in {id(s): (s, t, 0) for s, t, _ in self.lines(at.phase)}.values()
                       if stage["runs"] == "mtp")  # fmt: skip
         for stage, times, line in self.lines(at.phase):
             if line["terms"]:
-                passes = {"all": stage["passes"], "first": 1, "later": stage["passes"] - 1}[line["passes"]]
+                passes = stage["passes"][line["passes"]]
                 n = 2 * self.count(line["terms"][0]) * self.product(line["terms"][1]) * times * passes * at.batch
                 n *= 1 + (modules if stage["name"] == "output" else 0)
                 found["flops"] += n

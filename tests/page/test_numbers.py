@@ -24,14 +24,15 @@ from gptcalc.equations import Chosen, Pairs, Workload
 from gptcalc.equations.conditions import Completed, Entries, Near
 from gptcalc.errors import InputError
 from gptcalc.report.page.data import Shown, data
-from gptcalc.sources import load
+from gptcalc.sources import Reference, load
 from tests.page.evaluated import At, Data, Evaluated, NoModel
+from tests.reference_cases import DOCUMENTS
 
 #: learned positions and RoPE, MHA, GQA and MLA, experts, windows in a pattern, recurrent layers, chunks, an encoder
-#: alone and one beside a decoder
+#: alone and one beside a decoder; layers that run several times, whose passes keep a cache each or the last alone
 MODELS = (
     "gpt2", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b", "llama-4-scout", "bert-base", "whisper-tiny",
-    "mamba2-130m",
+    "mamba2-130m", "loop", "loop that begins with both", "two speeds",
 )  # fmt: skip
 #: by what keys are multiplied; not all are models
 RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
@@ -42,10 +43,15 @@ TRIED = [pytest.param(name, SOME) for name in MODELS]
 TRIED += [pytest.param(name, MANY, marks=pytest.mark.heavy) for name in MODELS]
 
 
+def reference(name: str) -> Reference:
+    """A preset by its name, or one of the tests' documents."""
+    return {"name": name, **DOCUMENTS[name]} if name in DOCUMENTS else name
+
+
 @cache
 def written(name: str) -> Data:
     """The data of a page with one model."""
-    model = load(name)
+    model = load(reference(name))
     found: Data = json.loads(msgspec.json.encode(data([Shown(model.architecture, model.document)])))
     return found
 
@@ -78,7 +84,7 @@ def settings(name: str, number: int) -> list[tuple[str, Data, At, list[str]]]:
 
 def said(name: str, words: list[str], sets: list[str], at: At) -> dict[str, int]:
     """What the program says. InputError where there is no such model."""
-    architecture = load(name, sets, switches=words).architecture
+    architecture = load(reference(name), sets, switches=words).architecture
     run: dict[str, Any] = {"batch": at.batch, "context": at.length, "mtp": at.modules}
     total = params(architecture)
     flops = counted(architecture, FlopsRun(phase=at.phase, **run))  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Workload
 from gptcalc.equations.language import Index
+from gptcalc.equations.stages import in_passes
 from gptcalc.report.explain import KINDS, PASSES
 from gptcalc.report.legend import SIZES, index_in_words, legend
 from gptcalc.report.page.formulas import Formula
@@ -97,7 +98,10 @@ def _structure(one: Structure) -> dict[str, Any]:
         "longest": one.longest,
         "source": one.source,
         "stages": {
-            phase: [{"name": s.name, "runs": s.runs, "passes": s.passes, "times": s.times, "body": s.body} for s in own]
+            phase: [
+                {"name": s.name, "runs": s.runs, "passes": in_passes(s.passes), "times": s.times, "body": s.body}
+                for s in own
+            ]
             for phase, own in one.stages.items()
         },
     }

@@ -60,8 +60,7 @@ class Numbers {
 
   /** @returns {bigint} how often a line runs in one layer: in every pass of a loop or in some */
   passes(stage, line) {
-    const n = BigInt(stage.passes);
-    return line.passes === "first" ? 1n : line.passes === "later" ? n - 1n : n;
+    return BigInt(stage.passes[line.passes]);
   }
 
   /** @returns {bigint} what a tensor has */
@@ -138,7 +137,7 @@ class Numbers {
     const found = { total: 0n, kinds: {} };
     for (const [stage, times, line] of this.each("prefill")) {
       if (line.store === null) continue;
-      const n = this.setting.batch * times * BigInt(stage.passes) * this.kept(line);
+      const n = this.setting.batch * times * this.passes(stage, line) * this.kept(line);
       found.total += n;
       found.kinds[line.store.kind] = (found.kinds[line.store.kind] ?? 0n) + n;
     }
