@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -160,7 +159,7 @@ train = _train(PretrainRun)
 
 
 def sweep(
-    model: str | Model,
+    model: Reference | Model,
     settings: Mapping[str, Sequence[int | str]],
     *,
     context: Sequence[int] = (),
@@ -185,7 +184,7 @@ def sweep(
     from gptcalc.conventions import SweepRun
 
     grid = Grid(
-        document=(load(model) if isinstance(model, str) else model).document,
+        document=_loaded(model).document,
         axes=tuple(Axis(key, tuple(values)) for key, values in settings.items()),
         contexts=tuple(context) or (None,),
         batches=tuple(batch),
@@ -226,9 +225,8 @@ def design(
     from gptcalc.analysis.design.run import Brief, designed
     from gptcalc.analysis.design.taste import Taste
     from gptcalc.conventions import SweepRun
-    from gptcalc.sources import Model
 
-    model = like if isinstance(like, Model) else load(like)
+    model = _loaded(like)
     brief = Brief(
         document=model.document,
         architecture=model.architecture,
@@ -354,12 +352,21 @@ def presets(
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def _facts(model: AnyModel, how: DiffRun) -> Facts:
-    from gptcalc.report.figures import Facts
+def _loaded(model: Reference | Model) -> Model:
+    """The model itself, read where it is only named."""
     from gptcalc.sources import Model
 
-    loaded = load(model) if isinstance(model, (str, os.PathLike, Mapping)) else model
-    return Facts(_architecture(loaded), loaded.written if isinstance(loaded, Model) else {}, how)
+    return model if isinstance(model, Model) else load(model)
+
+
+def _facts(model: AnyModel, how: DiffRun) -> Facts:
+    from gptcalc.architecture import Architecture
+    from gptcalc.report.figures import Facts
+
+    if isinstance(model, Architecture):
+        return Facts(model, {}, how)
+    found = _loaded(model)
+    return Facts(found.architecture, found.written, how)
 
 
 def _architecture(model: AnyModel, weighed: bool = False) -> Architecture:
@@ -368,7 +375,7 @@ def _architecture(model: AnyModel, weighed: bool = False) -> Architecture:
 
     if isinstance(model, Architecture):
         return model
-    found = load(model) if isinstance(model, (str, os.PathLike, Mapping)) else model
+    found = _loaded(model)
     if not weighed or found.tensors is None:
         return found.architecture
     from gptcalc.analysis import stored

@@ -48,6 +48,10 @@ ANSWERS = {
         ("train", "gpt2", "--device", "8xh100-sxm", "--tokens", "1B"),
     ),
     "diff": (library.diff("gpt2", "llama-3-8b"), ("diff", "gpt2", "llama-3-8b")),
+    "design": (
+        library.design("gpt2", {"n_layers": [6, 12]}, where="total < 1e9"),
+        ("design", "--like", "gpt2", "--free", "n_layers=6,12", "--where", "total < 1e9"),
+    ),
 }
 
 
@@ -91,6 +95,7 @@ def test_a_grid_is_rows() -> None:
     rows = library.sweep("gpt2", {"n_layers": [12, 24]}, columns=["n_layers", "total"])
     assert rows == [{"n_layers": 12, "total": 124439808}, {"n_layers": 24, "total": 124439808 + 12 * 7_087_872}]
     assert rows._repr_html_().count("<tr>") == 3
+    assert library.sweep(LLAMA, {"n_layers": [32]}, columns=["total"]) == [{"total": TOTAL}]
 
 
 def test_presets() -> None:

@@ -24,6 +24,7 @@ FILES = {
     "Fit": "fit",
     "Served": "serve",
     "Diff": "diff",
+    "Design": "design",
     "Explanation": "explained",
     "Trace": "trace",
     "Timed": "timed",
