@@ -15,7 +15,7 @@ from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture, Mixer, sublayers
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun, possible
 from gptcalc.document.keys import DEFAULT_LAYERS
-from gptcalc.errors import Impossible, InputError, did_you_mean, printable
+from gptcalc.errors import Impossible, InputError
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
 
@@ -197,10 +197,10 @@ def chosen(columns: str | None, default: Iterable[str]) -> list[str]:
     keys = list(default) if columns is None else [word.strip() for word in columns.split(",") if word.strip()]
     if not keys:
         raise InputError("--columns: no column at all", "there are " + ", ".join(FIGURES), "usage")
+    from gptcalc.where import check  # patterns are slow to import
+
     for key in keys:
-        if key not in FIGURES:
-            hint = did_you_mean(key, FIGURES) or "there are " + ", ".join(FIGURES)
-            raise InputError(f"--columns: no column {printable(key)!r}", hint, "usage")
+        check(key, FIGURES, "--columns")
     return keys
 
 

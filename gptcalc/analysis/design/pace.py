@@ -18,7 +18,6 @@ from gptcalc.analysis.sweep.figures import Collected
 from gptcalc.analysis.timed import Rates, Timed, peak, timed
 from gptcalc.analysis.traffic import Traffic
 from gptcalc.conventions import SweepRun, TimeRun
-from gptcalc.dtypes import FP32
 from gptcalc.equations import Line, Stage, Tensor
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError
@@ -107,7 +106,9 @@ class Pace:
                 continue
             for tensor in line.tensors():
                 own: Seconds = {}
-                _add(own, self._elements(stage, line, tensor), self._width(tensor) * stage.runs_in_passes(line))
+                _add(
+                    own, self._elements(stage, line, tensor), self.collected.width(tensor) * stage.runs_in_passes(line)
+                )
                 kept = read.setdefault(tensor.weight.key, own)
                 if kept != own:
                     read[tensor.weight.key] = self._larger(kept, own)
@@ -132,9 +133,6 @@ class Pace:
             return poly.multiplied(read, self.collected.product(tensor.indices[1:]).items())
         share = self.traffic.part(stage, line, tensor, self.demand.batch, self.demand.batch)
         return {monomial: n * share for monomial, n in self.collected.product(tensor.indices).items()}
-
-    def _width(self, tensor: Tensor) -> int:
-        return FP32.block_bytes if tensor.weight.use == "selection" else self.collected.wide()
 
     def _larger(self, a: Seconds, b: Seconds) -> Seconds:
         """NotPolynomial where one is larger here and the other there."""

@@ -10,10 +10,11 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import combinations
 from math import lcm, prod
+from typing import get_args
 
 from gptcalc.analysis.explorer.lengths import Pieces, pieces
 from gptcalc.analysis.explorer.moments import Parts, opened
-from gptcalc.analysis.explorer.sizes import DEPTH, Key, Space, Thrice
+from gptcalc.analysis.explorer.sizes import DEEPER, DEPTH, Key, Space, Thrice
 from gptcalc.analysis.explorer.switches import Variant
 from gptcalc.analysis.explorer.tables import (
     Body,
@@ -59,8 +60,7 @@ from gptcalc.sources.preset import edited
 #: weights in these types beside the one that a model is published in, caches in these
 WEIGHTS = ("bf16", "fp32", "fp8", "int8", "int4")
 CACHES = ("bf16", "fp32", "fp8")
-PHASES: tuple[Pass, ...] = ("prefill", "decode")
-
+PHASES: tuple[Pass, ...] = get_args(Pass)
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
 
@@ -245,7 +245,7 @@ class Written:
         wanted = [(block.name, times) for block, times in self.models[1].groups()]
         start = self.base.groups()
         for more in range(1, 9):
-            if 840 % more:
+            if DEEPER[0] % more:
                 continue
             try:
                 others = [
@@ -254,7 +254,7 @@ class Written:
                 ]
             except InputError:
                 continue
-            grown = [b[1] + (w[1] - b[1]) * more // 840 for b, w in zip(start, wanted, strict=True)]
+            grown = [b[1] + (w[1] - b[1]) * more // DEEPER[0] for b, w in zip(start, wanted, strict=True)]
             right = [
                 [b[1] + k * (g - b[1]) for b, g in zip(start, grown, strict=True)] == [n for _, n in own]
                 for k, own in zip((1, 2, 3), others, strict=True)

@@ -47,6 +47,7 @@ from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
 from gptcalc.analysis.memory.sglang import Pools
 from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
 from gptcalc.conventions import ALL, CacheForm, Engine
+from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
 
 #: vLLM's block_size, and that of latent attention's kernels
@@ -64,8 +65,6 @@ CHUNKS: dict[Engine, int] = {"ideal": 8192, "vllm": 8192, "sglang": 8192, "llama
 SERVERS: frozenset[Engine] = frozenset({"vllm", "sglang", "llama.cpp"})
 #: tokens in flight where no piece is given: what published logs show (Gemma 4 on cards of several sizes)
 IN_FLIGHT = 8192
-#: bytes of a number in llama.cpp's recurrent states
-FP32 = 4
 #: vLLM makes groups as large as the larger kind of layers where the smaller has at least this share of it
 GROUP_RATIO = (3, 2)
 
@@ -257,7 +256,7 @@ def _constant(engine: Engine, pool: Pool) -> Held:
     if pool.kind == "conv" and engine == "transformers":
         size = size // pool.taps * (pool.taps + 1)
     elif pool.kind in ("state", "conv", "shift") and engine == "llama.cpp":
-        size = FP32 * pool.elements
+        size = FP32.block_bytes * pool.elements
     return Held(pool, 0, pool.layers * size)
 
 
@@ -292,7 +291,7 @@ def _streams(pools: list[Pool], context: int, chunk: int) -> list[Held]:
         else:
             entries = [other for other in pools if other.name == pool.name and other.every > 1]
             size = sum(compressor(other.every).kept * 2 * other.elements for other in entries)
-            found.append(Held(pool, 0, FP32 * pool.layers * size))
+            found.append(Held(pool, 0, FP32.block_bytes * pool.layers * size))
     return found
 
 

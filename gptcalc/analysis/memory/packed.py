@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ ENTRIES, WINDOW = 256, 64
 ALIGNED, ALIGNED_PLAIN = 576, 512
 #: the kinds of pools of a layer's own latents
 LATENTS = ("window", "full")
-#: bytes of a number of a state
-FP32 = 4
 
 
 class Compressor(NamedTuple):
@@ -144,7 +143,7 @@ def kinds(pools: Sequence[Pool]) -> list[Kind]:
             latents = next(other for other in pools if other.kind in LATENTS and other.name == pool.name)
             entries.append(Page(pool, _padded(latents, ENTRIES // pool.every * pool.bytes)))
             kept = next(other for other in pools if other.kind == "open" and other.name == pool.name)
-            state = FP32 * own.page * 2 * own.halves * pool.elements
+            state = FP32.block_bytes * own.page * 2 * own.halves * pool.elements
             states.setdefault(pool.every, []).append(Page(kept, _padded(latents, state)))
     others = {pool.kind for pool in pools} - {*LATENTS, "compressed", "index", "open"}
     if others or not any(pool.kind == "index" for pool in pools):

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gptcalc.analysis.memory.packed import ALIGNED, FP32, compressor
+from gptcalc.analysis.memory.packed import ALIGNED, compressor
+from gptcalc.dtypes import FP32
 
 if TYPE_CHECKING:
     from gptcalc.analysis.memory.engines import Pool
@@ -65,7 +66,7 @@ class Pools:
         size = 0
         for pool in (other for other in self.pools if other.name == kept.name and other.every > 1):
             own = compressor(pool.every)
-            row = FP32 * 2 * own.halves * pool.elements
+            row = FP32.block_bytes * 2 * own.halves * pool.elements
             if own.halves > 1:
                 limit = max(other.limit or 0 for other in self.pools)
                 rows = self.window(limit) // self.page * own.tokens

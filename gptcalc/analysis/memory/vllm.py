@@ -36,7 +36,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import LATENT_PAGE, Paging
+from gptcalc.analysis.memory.engines import LATENT_PAGE, NEWEST, Paging
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import (
     ACTIVATIONS,
@@ -83,7 +83,9 @@ class Generation(NamedTuple):
     def paging(self, stages: int = 1, guessed: int = 0) -> Paging:
         """With so many stages of a pipeline, and tokens that are guessed at once."""
         first = self.runner == "first"
-        return Paging(self.passes + stages - 1, self.states + guessed, LATENT_PAGE if first else 128, slots=first)
+        return Paging(
+            self.passes + stages - 1, self.states + guessed, LATENT_PAGE if first else NEWEST.latents, slots=first
+        )
 
     @property
     def tiles(self) -> dict[str, int]:

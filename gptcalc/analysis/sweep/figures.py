@@ -14,7 +14,7 @@ from gptcalc.analysis.sweep.activations import NotPolynomial, activations
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Phase, SweepRun
 from gptcalc.dtypes import FP32, weight_format
-from gptcalc.equations import Chosen, Equations, Index, Line, Stage, Workload, equations, workload
+from gptcalc.equations import Chosen, Equations, Index, Line, Stage, Tensor, Workload, equations, workload
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError, printable
 
@@ -78,11 +78,13 @@ class Collected:
 
     def weights_bytes(self) -> poly.Polynomial:
         """As a type of whole numbers of bytes stores them."""
-        wide = Fraction(self.wide())
-        return self.params(
-            self.entries, lambda e: Fraction(FP32.block_bytes) if e.tensor.weight.use == "selection" else wide
-        )
+        return self.params(self.entries, lambda entry: Fraction(self.width(entry.tensor)))
 
+    def width(self, tensor: Tensor) -> int:
+        """Bytes of an element; biases of a router's choice are in fp32 whatever the weights are."""
+        return FP32.block_bytes if tensor.weight.use == "selection" else self.wide
+
+    @cached_property
     def wide(self) -> int:
         """Bytes of a weight. InputError where its type has blocks."""
         name = self.how.dtype

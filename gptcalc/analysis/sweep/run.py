@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from gptcalc.analysis.sweep.figures import FIGURES
-from gptcalc.analysis.sweep.space import Axis, Piece
-from gptcalc.analysis.sweep.structures import grid as grid_of
+from gptcalc.analysis.sweep.space import Axis, Piece, Space
+from gptcalc.analysis.sweep.structures import Structures, is_of_words
 from gptcalc.analysis.sweep.wanted import Order, best, first, fronted, held, ordered
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError
@@ -77,7 +77,8 @@ class Sweep:
             raise InputError("both --top and --pareto", "leave one of them out", "usage")
         asked = {*self.columns, *self.where.keys, *(o.key for o in self.front)}
         figures = [key for key in FIGURES if key in asked | ({self.order.key} if self.order else set())]
-        self.space = grid_of(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
+        kind = Structures if any(map(is_of_words, grid.axes)) else Space
+        self.space: Space | Structures = kind(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
         number, parts = grid.part
         self.range = ((number - 1) * len(self.space) // parts, number * len(self.space) // parts)
 

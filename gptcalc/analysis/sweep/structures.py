@@ -74,19 +74,6 @@ class Structures:
                 yield from space.pieces(first, last)
 
 
-def grid(
-    document: Settings,
-    axes: Sequence[Axis],
-    contexts: Sequence[int | None],
-    batches: Sequence[int],
-    figures: Sequence[str],
-    how: SweepRun,
-) -> Space | Structures:
-    """One structure, or several."""
-    kind = Structures if any(is_of_words(axis) for axis in axes) else Space
-    return kind(document, axes, contexts, batches, figures, how)
-
-
 def _changed(document: Settings, words: Mapping[str, Any]) -> dict[str, Any]:
     """A document with these words in it; the variant comes first, as --with does."""
     switch = words.get(WITH, AS_IS)
