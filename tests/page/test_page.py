@@ -77,7 +77,9 @@ def test_ids_are_unique_and_labels_have_their_fields(html: str) -> None:
 
 
 def test_formulas_are_xml(html: str) -> None:
-    for formula in data_of(html)["maths"]:
+    formulas = data_of(html)["maths"]
+    assert len(formulas) > 50
+    for formula in formulas:
         ElementTree.fromstring(f'<math xmlns="{MATHML}">{formula}</math>')
 
 
@@ -85,6 +87,7 @@ def test_every_symbol_is_explained(html: str) -> None:
     """What stands in the formulas of a stage is one of their indices, a symbol with a meaning, or a size's name."""
     data = data_of(html)
     sizes = {text for text, _ in data["sizes"]}
+    assert all(body["lines"] for body in data["bodies"])
     for body in data["bodies"]:
         used, known = set[str](), set[str]()
         for line in (data["lines"][place] for place in body["lines"]):
