@@ -37,8 +37,9 @@ def test_caches_of_four_kinds_of_attention(model: str, n_h: int, layers: int) ->
 
 
 def test_latents_against_heads() -> None:
-    """The same paper, table 9, on both in mixtures of experts of two sizes. Cache a token in elements: small
-    110.6K and 15.6K, large (56 heads in 60 layers) 860.2K and 34.6K. Parameters in all, small: 15.8B and 15.7B."""
+    """The same paper, section D.2, table 9 (7 in its first versions), on both in mixtures of experts of two sizes.
+    Cache a token in elements: small 110.6K and 15.6K, large 860.2K and 34.6K. Parameters in all, small: 15.8B and
+    15.7B. It doesn't say the large one's heads: in 60 layers 860.2K are 2·128·60 for each of 56."""
     words = ("mha", "as-is")
     small = swept("deepseek-v2-lite", {"with": words}, "total", "kv_bytes")
     assert [f"{row['kv_bytes'] / 2 / 1000:.1f}K" for row in small] == ["110.6K", "15.6K"]
@@ -49,7 +50,8 @@ def test_latents_against_heads() -> None:
 
 def test_experts_of_switch_transformers() -> None:
     """Fedus et al. 2021 (arXiv:2101.03961), table 9: Switch-Base has 7B parameters, 128 experts in every other layer,
-    T5-Base 0.2B; a token uses as many of one as of the other, but for what chooses."""
+    T5-Base 0.2B; a token uses as many of one as of the other, but for what chooses. The table's MLPs have gates and
+    2048 hidden channels, three matrices of 768·2048; those of the checkpoints two of 768·3072, which are as many."""
     rows = swept("switch-base-8", {"moe.n_experts": (1, 8, 128)}, "total", "active")
     dense, _, switch = rows
     assert f"{switch['total'] / 1e9:.0f}B" == "7B"

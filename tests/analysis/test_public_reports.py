@@ -103,9 +103,15 @@ def test_a_module_beside_43_layers() -> None:
 
 
 def test_flops_of_a_trained_token() -> None:
-    """torchtitan#4300: Qwen3-30B-A3B at 8,192 tokens, 37,578,559,488 a token with 6 for each of its 210,944 norms."""
+    """torchtitan#4300: Qwen3-30B-A3B at 8,192 tokens, 37,578,559,488 a token with 6 for each of its 210,944 norms. By
+    hand: 6 for each weight of 48 layers and of the output that a token is multiplied by, 8 of 128 experts; 12 for each
+    channel of all heads and each of all pairs."""
+    d, heads = 2048, 32 * 128
+    layer = 2 * d * heads + 2 * d * 4 * 128 + d * 128 + 8 * 3 * d * 768
+    token = 6 * (48 * layer + 151_936 * d) + 12 * 48 * heads * 8192
     found = flops(load("qwen3-30b-a3b").architecture, phase="train", context=8192, pairs="full")
-    assert found.total == 8192 * (37_578_559_488 - 6 * 210_944)
+    assert found.total == 8192 * token
+    assert token == 37_578_559_488 - 6 * 210_944
 
 
 @pytest.mark.parametrize(
