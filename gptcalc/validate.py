@@ -28,7 +28,6 @@ from gptcalc.architecture import (
     InChunks,
     LatentAttention,
     LinearAttention,
-    Mixer,
     Prefixes,
     Repeat,
     is_looped,
@@ -129,7 +128,7 @@ def _shorter(item: Repeat) -> Repeat:
 
 def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Iterator[Check]:
     """Weights, cache and FLOPs of a prefill and one decode step, counted on arrays that have a shape and no data."""
-    chunks = [m.chunk for m in _mixers(architecture) if isinstance(m, Attention) and m.chunk is not None]
+    chunks = [m.chunk for m in architecture.mixers() if isinstance(m, Attention) and m.chunk is not None]
     tokens = min(tokens, max(1, architecture.c - 1), *chunks)  # a chunk's cache empties once the next chunk begins
     witness = "trace"
     model = Model(architecture, ShapeStore())
@@ -163,7 +162,7 @@ def full_size(architecture: Architecture, tokens: int = FULL_SIZE_TOKENS) -> Ite
 
 def _has_chunks(architecture: Architecture) -> bool:
     """Whether a recurrent mixer has a form in chunks."""
-    return any(isinstance(mixer, get_args(InChunks)) for mixer in _mixers(architecture))
+    return any(isinstance(mixer, get_args(InChunks)) for mixer in architecture.mixers())
 
 
 def _elements(groups: Any) -> Any:
@@ -223,17 +222,13 @@ def real_run(small: Architecture, noisy: int | None = None) -> Iterator[Check]:
         yield _liveness(small, arrays, list(arrays)[int(tokens[0]) % step :: step], tokens, result, source)
 
 
-def _mixers(architecture: Architecture) -> list[Mixer]:
-    return [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
-
-
 def _is_latent(small: Architecture) -> bool:
-    return any(isinstance(mixer, LatentAttention) for mixer in _mixers(small))
+    return any(isinstance(mixer, LatentAttention) for mixer in small.mixers())
 
 
 def _length_dependent(small: Architecture) -> bool:
     """RoPE scalings whose angles change with the whole length: prefill and decode differ on purpose."""
-    ropes = [rope for m in _mixers(small) if (rope := getattr(m, "rope", None)) is not None]
+    ropes = [rope for m in small.mixers() if (rope := getattr(m, "rope", None)) is not None]
     return any(type(rope.scaling).__name__ in ("Dynamic", "LongRope") for rope in ropes)
 
 

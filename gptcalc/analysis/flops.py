@@ -7,7 +7,7 @@ from typing import get_args
 from gptcalc.analysis.operators import made_again
 from gptcalc.analysis.params import COMPONENTS, ledger
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture, InChunks, Scanned, sublayers
+from gptcalc.architecture import Architecture, InChunks, Scanned
 from gptcalc.conventions import FlopsRun, Form, Logits, Pairing, Phase, Recompute
 from gptcalc.equations import Equations, Layer, Line, Stage, Within, Workload, equations, workload
 from gptcalc.options import keywords
@@ -144,7 +144,7 @@ def chunks_of(model: Equations) -> list[int]:
 
 def scanned(architecture: Architecture, model: Equations, how: FlopsRun) -> str:
     """How recurrent states are computed, in words; "" where there are none."""
-    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    mixers = architecture.mixers()
     walked = sorted({mixer.section for mixer in mixers if isinstance(mixer, get_args(Scanned))})
     if not walked and not any(isinstance(mixer, get_args(InChunks)) for mixer in mixers):
         return ""

@@ -165,6 +165,10 @@ class Architecture(Strict, frozen=True, kw_only=True):
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
         return grouped(self.layers)
 
+    def mixers(self) -> list[Mixer]:
+        """The sublayers of the distinct blocks, in order of first appearance."""
+        return [mixer for block, _ in self.groups() for mixer in sublayers(block)]
+
     @property
     def n_layers(self) -> int:
         return depth(self.layers)
@@ -189,20 +193,18 @@ class Architecture(Strict, frozen=True, kw_only=True):
     @property
     def keeps_embedding(self) -> bool:
         """Whether layers read what the tokens entered as."""
-        mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
         return any(
             (isinstance(mixer, Attention) and mixer.with_embedding) or isinstance(mixer, EmbeddingConvolution)
-            for mixer in mixers
+            for mixer in self.mixers()
         )
 
     @property
     def sees_all(self) -> bool:
         """Whether tokens see what comes behind them, so that no token can come later: an encoder."""
-        mixers = (mixer for block, _ in self.groups() for mixer in sublayers(block))
         return any(
             isinstance(mixer, EmbeddingConvolution)
             or (isinstance(mixer, Attention) and not mixer.causal and not mixer.source and not mixer.with_target)
-            for mixer in mixers
+            for mixer in self.mixers()
         )
 
     @property
@@ -213,7 +215,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     @property
     def whole_prompt(self) -> bool:
         """Whether a prompt's tokens see all of it, so that a pass over all tokens differs from one by one."""
-        return any(isinstance(mixer, Attention) and mixer.whole_prompt and mixer.causal for mixer in _mixers(self))
+        return any(isinstance(mixer, Attention) and mixer.whole_prompt and mixer.causal for mixer in self.mixers())
 
     @property
     def block(self) -> int | None:
@@ -248,7 +250,7 @@ def _check_bounds(a: Architecture) -> None:
 
 
 def _bounded(a: Architecture) -> Iterator[LinearAttention | HierarchicalRecurrence]:
-    mixers = (m for m in _mixers(a) if isinstance(m, (LinearAttention, HierarchicalRecurrence)))
+    mixers = (m for m in a.mixers() if isinstance(m, (LinearAttention, HierarchicalRecurrence)))
     return (m for m in mixers if m.bound_channels)
 
 
@@ -257,7 +259,7 @@ def _check_types(a: Architecture) -> None:
     e = a.embedding
     if e.type_of is not None and e.type_of.other >= e.types:
         raise InputError(f"embedding.type_of.other: type {e.type_of.other}, of {e.types} (embedding.types)")
-    buckets = [m.scores.buckets for m in _mixers(a) if isinstance(m, Attention) and m.scores.buckets is not None]
+    buckets = [m.scores.buckets for m in a.mixers() if isinstance(m, Attention) and m.scores.buckets is not None]
     for b in buckets:
         if b.segments is not None and (e.type_of is None or b.segments != e.types or not b.shared):
             raise InputError("buckets.segments: needs as many embedding.types, a type_of, and one table for all layers")
@@ -314,7 +316,7 @@ def _check_target(a: Architecture) -> None:
             raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
     if head.markov is not None and (target is None or target.block is None or head.rows is not None):
         raise InputError("head.markov: needs a target.block, of the vocabulary that is read")
-    if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in _mixers(a)):
+    if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in a.mixers()):
         raise InputError("with_target: there is no target with a block")
     if target is None:
         return
@@ -330,19 +332,19 @@ def _check_target(a: Architecture) -> None:
             "causal": a.sees_all,
         },
     )
-    attending = [m.with_target for m in _mixers(a) if isinstance(m, Attention)]
+    attending = [m.with_target for m in a.mixers() if isinstance(m, Attention)]
     if target.block is None:
         if not a.keeps_embedding:
             raise InputError("target: its states are the stream, so no layer reads the tokens", "set with_embedding")
     elif not all(attending) or not attending:
         raise InputError("target.block: every attention must be with_target")
-    elif a.embedding.position != "none" or any(isinstance(m, NOT_IN_BLOCKS) or m.residual.conv for m in _mixers(a)):
+    elif a.embedding.position != "none" or any(isinstance(m, NOT_IN_BLOCKS) or m.residual.conv for m in a.mixers()):
         raise InputError("target.block: tables of positions, convolutions and states are not defined in a block")
 
 
 def _check_source(a: Architecture) -> None:
     """Another sequence is there where layers attend to one, and once."""
-    crossed = any(isinstance(m, Attention) and m.source for block, _ in a.groups() for m in sublayers(block))
+    crossed = any(isinstance(m, Attention) and m.source for m in a.mixers())
     if a.encoder is not None and a.encoded is not None:
         raise InputError("encoded: the model has an encoder of its own")
     if a.encoded is not None and not crossed:
@@ -424,10 +426,6 @@ def _loops(a: Architecture) -> list[Looped]:
     if all(block.looped is None for block, _ in a.groups()):
         return []
     return [block.looped for block in a.blocks() if block.looped is not None]
-
-
-def _mixers(a: Architecture) -> list[Mixer]:
-    return [mixer for block, _ in a.groups() for mixer in sublayers(block)]
 
 
 #: sublayers that look back on tokens in a way that is not defined for a block drafted at once

@@ -41,7 +41,7 @@ MOST_MIXING = 1024
 
 def looping(a: Architecture, loop: Loop | None, speeds: Speeds | None) -> Architecture:
     """Where layers run several times, the same with layers that know it."""
-    hearing = [m for block, _ in a.groups() for m in sublayers(block) if m.messages is not None]
+    hearing = [m for m in a.mixers() if m.messages is not None]
     if hearing and (loop is None or loop.entry != "anew" or a.attention_residuals is None):
         problem = "are of the last pass of a loop that begins anew, with attention_residuals"
         raise InputError(f"{hearing[0].section}.messages: {problem}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
+from gptcalc.architecture import Architecture, Mixer, Norm
 from gptcalc.document import ABOUT, CORE, KINDS, build, split
 from gptcalc.document.builder import Builder
 from gptcalc.document.fields import declared
@@ -68,9 +68,8 @@ def _candidates(document: Mapping[str, Any], whole: Architecture) -> Iterator[tu
 def _mixers(whole: Architecture) -> Iterator[Mixer]:
     """A sublayer of each section of the layers."""
     found: dict[str, Mixer] = {}
-    for block, _ in whole.groups():
-        for mixer in sublayers(block):
-            found.setdefault(mixer.section, mixer)
+    for mixer in whole.mixers():
+        found.setdefault(mixer.section, mixer)
     yield from found.values()
 
 

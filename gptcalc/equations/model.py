@@ -15,7 +15,6 @@ from gptcalc.architecture import (
     InChunks,
     LatentAttention,
     Prefix,
-    sublayers,
 )
 from gptcalc.equations import (
     altup,
@@ -46,7 +45,7 @@ def equations(
 ) -> Equations:
     """The forward pass of an architecture: latent attention in the given form and with the given cache, recurrent
     states token by token or in chunks."""
-    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    mixers = architecture.mixers()
     if not any(isinstance(mixer, LatentAttention) for mixer in mixers):
         form, cache = "expanded", "latent"  # no difference: one entry in the memory below
     if not any(isinstance(mixer, get_args(InChunks)) for mixer in mixers):
@@ -190,7 +189,7 @@ class _Model:
 
     def distances(self, lines: Lines) -> None:
         """What all layers share of learned distances."""
-        mixers = [m for block, _ in self.model.groups() for m in sublayers(block) if isinstance(m, Attention)]
+        mixers = [m for m in self.model.mixers() if isinstance(m, Attention)]
         for a in mixers:
             if (a.scores.buckets is not None and a.scores.buckets.shared) or a.scores.disentangled is not None:
                 lines.scope |= attention_heads.scope(a, self.d, self.symbols)

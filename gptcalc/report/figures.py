@@ -12,7 +12,7 @@ from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import most
 from gptcalc.analysis.params import Params, params
-from gptcalc.architecture import Architecture, Mixer, sublayers
+from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheRun, DiffRun, FlopsRun, InferenceRun, possible
 from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import Impossible, InputError
@@ -98,20 +98,15 @@ class Facts:
         budget, length = self.budget, self.how.length(self.architecture)
         return None if budget is None else most(lambda n: self.inference.needed(n, length), budget)
 
-    @cached_property
-    def mixers(self) -> list[Mixer]:
-        """Every sublayer of every kind of block."""
-        return [mixer for block, _ in self.architecture.groups() for mixer in sublayers(block)]
-
     def sizes(self, name: str) -> str | None:
         """The value of a sublayer's field, or all the values that it takes in different layers."""
-        values = dict.fromkeys(getattr(m, name) for m in self.mixers if getattr(m, name, None) is not None)
-        return "/".join(map(str, values)) or None
+        values = dict.fromkeys(getattr(mixer, name, None) for mixer in self.architecture.mixers())
+        return "/".join(str(value) for value in values if value is not None) or None
 
     @cached_property
     def attention(self) -> str | None:
         """MHA, GQA, MQA, MLA or CSA; all of them where layers differ."""
-        forms = filter(None, map(features.attention, self.mixers))
+        forms = filter(None, map(features.attention, self.architecture.mixers()))
         return "/".join(dict.fromkeys(form.upper() for form in forms)) or None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from gptcalc.analysis.explorer.sizes import DEPTH, Key
-from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Recurrent, sublayers
+from gptcalc.architecture import Architecture, Attention, Experts, LatentAttention, Mixer, Recurrent
 from gptcalc.document import build
 from gptcalc.document.variant import Document, varied
 from gptcalc.errors import InputError
@@ -52,7 +52,7 @@ class Variant(Struct, frozen=True):
 
 def groups(architecture: Architecture) -> tuple[Group, ...]:
     """The switches of a model, its own option first in each."""
-    mixers = list(used(architecture))
+    mixers = architecture.mixers()
     return (
         Group("heads", "Attention", _heads(mixers)),
         Group("past", "Looks back on", _past(architecture, mixers)),
@@ -60,12 +60,6 @@ def groups(architecture: Architecture) -> tuple[Group, ...]:
         Group("position", "Position", _position(architecture, mixers)),
         Group("mtp", "Multi-token prediction", _modules(architecture)),
     )
-
-
-def used(architecture: Architecture) -> Iterator[Mixer]:
-    """Every sublayer that a model has."""
-    for block, _ in architecture.groups():
-        yield from sublayers(block)
 
 
 def _attention(mixers: list[Mixer]) -> list[Attention | LatentAttention]:
@@ -172,7 +166,7 @@ def variants(document: Mapping[str, Any], architecture: Architecture) -> tuple[d
 def _keys(document: Document, grouped: bool) -> Iterator[Key]:
     """The keys of a document that are sizes of the whole model; whether they may move is tried (`written`)."""
     architecture = build(document)
-    mixers = list(used(architecture))
+    mixers = architecture.mixers()
     yield Key("d", "d", architecture.d)
     if "n_heads" in document:
         yield Key("n_heads", "n_heads", document["n_heads"])

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.params import NAMES, borrowed
-from gptcalc.architecture import Architecture, Experts, sublayers
+from gptcalc.architecture import Architecture, Experts
 from gptcalc.conventions import InferenceRun
 from gptcalc.equations import equations
 from gptcalc.errors import InputError
@@ -30,7 +30,7 @@ def check_pair(architecture: Architecture, draft: Architecture) -> None:
 def beside(how: InferenceRun, parallel: Layout, draft: Architecture) -> InferenceRun:
     """How a draft is run: whole on the last of the pipeline's stages, divided like the model there, none of it left on
     the host."""
-    has_experts = any(isinstance(mixer, Experts) for block, _ in draft.groups() for mixer in sublayers(block))
+    has_experts = any(isinstance(mixer, Experts) for mixer in draft.mixers())
     ways = {"pp": 1, "dp": parallel.dp, "ep": parallel.ep if has_experts else 1}
     return replace(how, **ways, mtp=False, ngl=None, n_cpu_moe=0, override_tensor=None, tensor_split=None)
 

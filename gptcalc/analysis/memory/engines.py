@@ -45,7 +45,7 @@ from msgspec import Struct
 
 from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
 from gptcalc.analysis.memory.sglang import Pools
-from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped, sublayers
+from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped
 from gptcalc.conventions import ALL, CacheForm, Engine
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
@@ -163,7 +163,7 @@ def check_runs(engine: Engine, architecture: Architecture) -> None:
             "ideal and transformers are",
             "unsupported",
         )
-    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    mixers = architecture.mixers()
     if engine in SERVERS and any(isinstance(mixer, Engram) for mixer in mixers):
         raise InputError(
             f"--engine {engine}: what it sets aside for n-grams that are looked up is not known here",

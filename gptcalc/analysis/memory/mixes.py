@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, Ggml, sublayers
+from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, Ggml
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
 from gptcalc.equations.roles import Use
 from gptcalc.errors import InputError, printable
@@ -163,13 +163,12 @@ class Traits(NamedTuple):
 
 def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
     n_experts, ratio = 0, 0
-    for block, _ in architecture.groups():
-        for mixer in sublayers(block):
-            match mixer:
-                case Experts(n_experts=n) | Attention(experts=AttentionExperts(n_experts=n)):
-                    n_experts = n_experts or n
-                case Attention() if not ratio:
-                    ratio = mixer.n_heads // mixer.n_kv_heads
+    for mixer in architecture.mixers():
+        match mixer:
+            case Experts(n_experts=n) | Attention(experts=AttentionExperts(n_experts=n)):
+                n_experts = n_experts or n
+            case Attention() if not ratio:
+                ratio = mixer.n_heads // mixer.n_kv_heads
     ratio = ratio or 1
     storage = architecture.storage
     mtp = architecture.mtp.n if architecture.mtp is not None and storage.mtp else 0

@@ -47,7 +47,6 @@ from gptcalc.architecture import (
     LatentAttention,
     Mlp,
     rotated,
-    sublayers,
 )
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import FP32
@@ -260,7 +259,7 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
     """What a forward pass has at its peak."""
     attention = stream = dense = experts = anew = 0
     streams = 1 if architecture.streams is None else architecture.streams.n
-    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+    for mixer in architecture.mixers():
         match mixer:
             case Attention():
                 attention, stream = max(attention, _part(mixer.n_heads, parallel.tp) * mixer.d_v), max(stream, 2)
@@ -282,7 +281,7 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
 
 def compressed(architecture: Architecture) -> list[CompressedAttention]:
     """The kinds of attention over compressed entries."""
-    mixers = [mixer for block, _ in architecture.groups() for mixer in sublayers(block)]
+    mixers = architecture.mixers()
     return [mixer for mixer in mixers if isinstance(mixer, CompressedAttention)]
 
 
@@ -310,7 +309,7 @@ def _workspace(d: int, mixer: Experts, parallel: Layout) -> int:
 def rotation_bytes(architecture: Architecture, width: int) -> int:
     """Tables of cosines and sines for every position, one for every kind of rotation (rotary_embedding/base.py)."""
     kinds = set()
-    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+    for mixer in architecture.mixers():
         if isinstance(mixer, (Attention, LatentAttention)) and mixer.rope is not None:
             channels = mixer.d_rope if isinstance(mixer, LatentAttention) else rotated(mixer.rope, mixer.d_head)
             kinds.add((mixer.rope, channels))
@@ -324,7 +323,7 @@ GRAPH_LATENT_SMALL, GRAPH_LATENT_LARGE = 644 * 2**10, 1422 * 2**10
 
 def graphs_bytes(architecture: Architecture, sequences: int) -> int:
     """vLLM's own estimate of its CUDA graphs: one for each captured batch up to max_num_seqs."""
-    latent = any(isinstance(m, LatentAttention) for block, _ in architecture.groups() for m in sublayers(block))
+    latent = any(isinstance(m, LatentAttention) for m in architecture.mixers())
     if sequences > SMALL.sequences:
         each = GRAPH_LATENT_LARGE if latent else GRAPH_LARGE
     else:

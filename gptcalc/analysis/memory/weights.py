@@ -26,7 +26,6 @@ from gptcalc.architecture import (
     Proportional,
     Rope,
     rotated,
-    sublayers,
 )
 from gptcalc.dtypes import FP32, MXFP4, DType, Format, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
@@ -202,7 +201,7 @@ class Weights:
         """What GGUF files have beside the weights: factors of the rotation's frequencies, where those are stretched."""
         if self.format is not None:
             return None
-        for mixer in (mixer for block, _ in self.architecture.groups() for mixer in sublayers(block)):
+        for mixer in self.architecture.mixers():
             rope = getattr(mixer, "rope", None)
             if isinstance(rope, Rope) and isinstance(rope.scaling, (Llama3, LongRope, Proportional)):
                 width = mixer.d_rope if isinstance(mixer, LatentAttention) else getattr(mixer, "d_head", 0)

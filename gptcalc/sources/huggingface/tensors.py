@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
-from gptcalc.architecture import Architecture, Fused, Mixer, Modules, by_prefix, stem, sublayers
+from gptcalc.architecture import Architecture, Fused, Mixer, Modules, by_prefix, stem
 from gptcalc.errors import InputError
 
 #: parts of a fused matrix in order: each a stem, and what is proportional to its width, a field of the sublayer (or of
@@ -259,7 +259,7 @@ def _loops(architecture: Architecture) -> dict[int, tuple[int, int]]:
 def _shared(architecture: Architecture) -> dict[str, tuple[int, str]]:
     """Sections whose weights layers share: which they are of those with their prefix, and the prefix."""
     found: dict[str, tuple[int, str]] = {}
-    for mixer in (mixer for block, _ in architecture.groups() for mixer in sublayers(block)):
+    for mixer in architecture.mixers():
         if mixer.tied and mixer.section not in found:
             prefix = stem(mixer)
             found[mixer.section] = (sum(other == prefix for _, other in found.values()), prefix)
