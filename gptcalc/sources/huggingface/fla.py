@@ -59,6 +59,8 @@ def inner(fields: Fields) -> int:
 
 #: of norms that are one kernel with the projection behind them, whatever the config says
 FUSED_EPS = 1e-5
+#: of softmax attention, where a config says none
+ROPE_THETA = 10000.0
 OUT_NORM: dict[str, Any] = {"over": "head", "eps": number("norm_eps")}
 KERNEL = when("use_short_conv", size("conv_size"))
 
@@ -136,7 +138,7 @@ def hybrid(
             **document,
             SEARCHED: Hole(lambda fields: further(fields, mixer, feed_forward)),
         },
-        defaults={"attn.rope_theta": 10000.0, "attn.qkv_bias": False, **defaults},
+        defaults={"attn.rope_theta": ROPE_THETA, "attn.qkv_bias": False, **defaults},
         only=only,
         irrelevant=KERNELS,
         names={
@@ -177,7 +179,7 @@ def further(fields: Fields, mixer: str, feed_forward: str) -> dict[str, Any]:
             "n_kv_heads": fields.size(f"{at}.num_kv_heads") or fields.needed(f"{at}.num_heads"),
             "d_head": attention_width(fields, at),
             **({"window": window} if (window := fields.size(f"{at}.window_size")) else {}),
-            "rope": {"theta": fields.number(f"{at}.rope_theta") or 10000.0},
+            "rope": {"theta": fields.number(f"{at}.rope_theta") or ROPE_THETA},
             "bias": "qkv" if fields.flag(f"{at}.qkv_bias") else "none",
         }
     blocks = [f"{unit}+{feed_forward}" for unit in units]
@@ -265,6 +267,19 @@ def ratio(fields: Fields) -> int:
     return given
 
 
+def hgrn_names(mixer: str) -> Names:
+    """What both of HGRN's layers call values, decays and the norm of what is read."""
+    return {
+        f"{mixer}.v": "attn.i_proj",
+        f"{mixer}.v_conv": "attn.i_conv1d",
+        f"{mixer}.decay": "attn.f_proj",
+        f"{mixer}.decay_conv": "attn.f_conv1d",
+        f"{mixer}.out_norm": "attn.g_norm",
+    }
+
+
+BOUNDS: Names = {"decay.bounds": bare("model.lower_bounds")}
+
 HGRN2 = fla(
     {
         "n_heads": Hole(heads_of_ratio),
@@ -284,14 +299,8 @@ HGRN2 = fla(
     },
     {"expand_ratio": 128, "use_short_conv": False, "use_lower_bound": True},
     {"elementwise_affine": True, "attnres_block_size": None},
-    {
-        "linear.v": "attn.i_proj",
-        "linear.v_conv": "attn.i_conv1d",
-        "linear.decay": "attn.f_proj",
-        "linear.decay_conv": "attn.f_conv1d",
-        "linear.out_norm": "attn.g_norm",
-    },
-).but(names={"decay.bounds": bare("model.lower_bounds")})
+    hgrn_names("linear"),
+).but(names=BOUNDS)
 
 
 def spelled(factor: str) -> Hole:
@@ -367,13 +376,9 @@ HGRN = hybrid(
     {"hidden_act": "swish", "elementwise_affine": True, "attnres_block_size": None},
     {
         **{name.replace("linear.", "hgru."): tensor for name, tensor in _names.items()},
-        "hgru.v": "attn.i_proj",
-        "hgru.v_conv": "attn.i_conv1d",
-        "hgru.decay": "attn.f_proj",
-        "hgru.decay_conv": "attn.f_conv1d",
-        "hgru.out_norm": "attn.g_norm",
+        **hgrn_names("hgru"),
     },
-).but(names={"decay.bounds": bare("model.lower_bounds")})
+).but(names=BOUNDS)
 
 
 def in_layers_of_attention(fields: Fields) -> str:
