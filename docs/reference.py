@@ -43,7 +43,7 @@ def printed(*words: str) -> str:
 
 def commands() -> str:
     """Every command with its options, as --help groups them."""
-    shown = (page("gptcalc", name, Command(cli._command(name))) for name in cli.names())
+    shown = (page(cli.NAME, name, Command(cli.function(name))) for name in cli.names())
     return "# Commands\n\n" + "\n".join(line for one in shown for line in command(one))
 
 

@@ -68,9 +68,9 @@ def _answered(arguments: list[str]) -> tuple[Answer, Output] | int | None:
     first = arguments[0] if arguments else "--help"
     completing = COMPLETION in os.environ
     if first.startswith("-") or completing:
-        commands = {name: Command(_command(name)) for name in names()}
+        commands = {name: Command(function(name)) for name in names()}
     else:
-        commands = {first: Command(_command(_known(first)))}
+        commands = {first: Command(function(_known(first)))}
         values = words.read(commands[first].parameters, arguments[1:])
         if values is not None:
             return commands[first](values)
@@ -122,7 +122,8 @@ def _known(name: str) -> str:
     raise InputError(f"no command {printable(name)!r}", hint, "usage")
 
 
-def _command(name: str) -> Callable[..., Any]:
+def function(name: str) -> Callable[..., Any]:
+    """What a command of this name calls."""
     from importlib import import_module
 
     command: Callable[..., Any] = import_module(f"gptcalc.cli.commands.{name}").command

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 
-from gptcalc.cli import NAME, names
+from gptcalc.cli import NAME, function, names
 from gptcalc.cli.answer import Command
 from gptcalc.cli.help import Page, page
 
@@ -26,7 +25,7 @@ ENVIRONMENT = (
 
 def manual(version: str) -> str:
     """The page in roff, for man(7)."""
-    shown = [page(NAME, name, Command(import_module(f"gptcalc.cli.commands.{name}").command)) for name in names()]
+    shown = [page(NAME, name, Command(function(name))) for name in names()]
     lines = [
         f'.TH {NAME.upper()} 1 "" "{NAME} {version}"',
         ".SH NAME",

@@ -22,7 +22,7 @@ from tests.conftest import Result
 from tests.golden_models import FOLDER
 from tests.sources.checkpoints import sharded, sparse
 
-COMMANDS = {name: Command(cli._command(name)) for name in cli.names()}
+COMMANDS = {name: Command(cli.function(name)) for name in cli.names()}
 
 WORDS: dict[str, Any] = text.parse_yaml((Path(__file__).parent / "values.yaml").read_text(encoding="utf-8"))
 COLUMNS: list[str] = WORDS["columns"]

@@ -44,7 +44,7 @@ def offered(line: str) -> list[str]:
     """What completes the last word of a command line, asked without a shell."""
     _, command, *words = line.split(" ")
     option, incomplete = words[-2:] if len(words) > 1 else ("", words[-1])
-    parameters = Declared(cli._command(command)).parameters
+    parameters = Declared(cli.function(command)).parameters
     (parameter,) = [p for p in parameters if option in p.words] or [parameters[0]]
     complete = completing(command, parameter)
     assert complete is not None

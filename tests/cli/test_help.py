@@ -16,7 +16,7 @@ from tests.cli.test_broken import run
 from tests.cli.test_documents import prepare
 from tests.conftest import Command
 
-PAGES: dict[str, Page] = {name: page("gptcalc", name, Declared(cli._command(name))) for name in cli.names()}
+PAGES: dict[str, Page] = {name: page("gptcalc", name, Declared(cli.function(name))) for name in cli.names()}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -38,7 +38,7 @@ def test_examples_of_every_command_run(
 @pytest.mark.parametrize("name", PAGES)
 def test_every_option_is_told_once(name: str, gptcalc: Command) -> None:
     shown = gptcalc(name, "--help", terminal=100).out
-    for parameter in Declared(cli._command(name)).parameters:
+    for parameter in Declared(cli.function(name)).parameters:
         if not plain(parameter.annotation)[2].positional:
             told = [entry for _, entries in PAGES[name].panels for entry in entries]
             assert sum(parameter.words[0] in entry.words.replace(",", "").split() for entry in told) == 1
@@ -48,7 +48,7 @@ def test_every_option_is_told_once(name: str, gptcalc: Command) -> None:
 
 
 def test_panels_name_options_that_are_there() -> None:
-    known = {parameter.name for name in PAGES for parameter in Declared(cli._command(name)).parameters}
+    known = {parameter.name for name in PAGES for parameter in Declared(cli.function(name)).parameters}
     listed = [name for names in PANELS.values() for name in names]
     assert set(listed) <= known
     assert len(listed) == len(set(listed))

@@ -15,7 +15,7 @@ from gptcalc.cli.parameters import structs
 from gptcalc.errors import InputError
 from gptcalc.options import Option, choices, plain
 
-COMMANDS = {name: Command(cli._command(name)) for name in cli.names()}
+COMMANDS = {name: Command(cli.function(name)) for name in cli.names()}
 VALUES = (
     "gpt2", "llama-3-8b", "8K", "8k", "2", "0", "-1", "+3", "1_000", "١", "fp8", "24GiB", "24", "90%", "0.9", "1.5", "",
     "-", "--", "-q", "=", "a=b", "--json", "all", "none", "table", "component", "eager", "é", "x y",
