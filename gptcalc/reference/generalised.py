@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gptcalc.reference.recurrence import by_chunk, chunks_of, decayed, inverted, products, sums_so_far
+from gptcalc.reference.recurrence import by_chunk, decayed, inverted, one_behind_the_other, products, sums_so_far
 from gptcalc.reference.step import Step
 from gptcalc.reference.tally import Array
 
@@ -39,16 +39,12 @@ def recur_generalised(x: Past, step: Step, place: str, own_chunk: int) -> Array:
     batch, new, heads, c = x.v.shape
     start = np.broadcast_to(x.k[:, 0, :, :, None] * 0.0, (batch, heads, x.k.shape[-1], c))
     s = step.cache.state(place, "state", start)  # (B, H, n, c)
-    chunk = step.chunk(own_chunk)
-    if chunk is None:
-        o, s = _token_by_token(x, s, step)
-    else:
-        step.tally.chunks.add(chunk)
-        outputs = []
-        for first, end, size in chunks_of(new, chunk):
-            part, s = _chunk_by_chunk(x.part(first, end), s, size, step)
-            outputs.append(part)
-        o = np.concatenate(outputs, axis=1)
+
+    def some(first: int, end: int, size: int | None, s: Array) -> tuple[Array, Array]:
+        part = x.part(first, end)
+        return _token_by_token(part, s, step) if size is None else _chunk_by_chunk(part, s, size, step)
+
+    o, s = one_behind_the_other(some, s, new, step, own_chunk)
     step.cache.put(place, "state", s)
     return o
 

@@ -9,12 +9,15 @@ a value, C tokens of a chunk.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from gptcalc.reference.step import Step
 from gptcalc.reference.tally import Array
+
+State = TypeVar("State")
 
 
 def spread(x: Array, n_heads: int, axis: int = 2) -> Array:
@@ -55,18 +58,36 @@ def recur(x: Inputs, step: Step, place: str, own_chunk: int, *, earlier: bool = 
     batch, new, heads, c = x.v.shape
     start = np.broadcast_to(x.v[:, 0, :, None] * 0.0, (batch, heads, x.k.shape[-1], c))
     s = step.cache.state(place, "state", start)  # (B, H, n, c)
-    chunk = step.chunk(own_chunk)
-    if chunk is None:
-        o, s = _token_by_token(x, s, step, earlier)
-    else:
-        step.tally.chunks.add(chunk)
-        outputs = []
-        for first, end, size in chunks_of(new, chunk):
-            part, s = _chunk_by_chunk(x.part(first, end), s, size, step, earlier)
-            outputs.append(part)
-        o = np.concatenate(outputs, axis=1)
+
+    def some(first: int, end: int, size: int | None, s: Array) -> tuple[Array, Array]:
+        part = x.part(first, end)
+        if size is None:
+            return _token_by_token(part, s, step, earlier)
+        return _chunk_by_chunk(part, s, size, step, earlier)
+
+    o, s = one_behind_the_other(some, s, new, step, own_chunk)
     step.cache.put(place, "state", s)
     return o
+
+
+def one_behind_the_other(
+    some: Callable[[int, int, int | None, State], tuple[Array, State]],
+    state: State,
+    new: int,
+    step: Step,
+    own_chunk: int,
+) -> tuple[Array, State]:
+    """What some of the tokens give after others, from the state on that these left: all of them token by token, or
+    chunks of a size, then what is left. `some`: from which token to which, and in chunks of how many."""
+    chunk = step.chunk(own_chunk)
+    if chunk is None:
+        return some(0, new, None, state)
+    step.tally.chunks.add(chunk)
+    outputs = []
+    for first, end, size in chunks_of(new, chunk):
+        output, state = some(first, end, size, state)
+        outputs.append(output)
+    return np.concatenate(outputs, axis=1), state
 
 
 def chunks_of(new: int, chunk: int) -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.reference.activations import activate, sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed
-from gptcalc.reference.recurrence import by_chunk, chunks_of, sums_so_far
+from gptcalc.reference.recurrence import by_chunk, one_behind_the_other, sums_so_far
 from gptcalc.reference.scan import scanned, stretches
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -101,16 +101,12 @@ def _memory(x: Cells, step: Step, place: str, own_chunk: int) -> Array:
     zero = x.k[:, 0, :, :, None] * 0.0  # (B, H, n, 1)
     starts = (np.broadcast_to(zero, (batch, heads, n, x.v.shape[-1])), zero, zero[:, :, :1])
     memory = Memory(*(step.cache.state(place, name, start) for name, start in zip(Memory._fields, starts, strict=True)))
-    chunk = step.chunk(own_chunk)
-    if chunk is None:
-        h, memory = _token_by_token(x, memory, step)
-    else:
-        step.tally.chunks.add(chunk)
-        outputs = []
-        for first, end, size in chunks_of(new, chunk):
-            part, memory = _chunk_by_chunk(Cells(*(each[:, first:end] for each in x)), memory, size, step)
-            outputs.append(part)
-        h = np.concatenate(outputs, axis=1)
+
+    def some(first: int, end: int, size: int | None, memory: Memory) -> tuple[Array, Memory]:
+        part = Cells(*(each[:, first:end] for each in x))
+        return _token_by_token(part, memory, step) if size is None else _chunk_by_chunk(part, memory, size, step)
+
+    h, memory = one_behind_the_other(some, memory, new, step, own_chunk)
     for name, array in zip(Memory._fields, memory, strict=True):
         step.cache.put(place, name, array)
     return h

@@ -13,7 +13,7 @@ from gptcalc.architecture import SlotAttention
 from gptcalc.reference.activations import sigmoid, softplus
 from gptcalc.reference.convolution import convolution
 from gptcalc.reference.norms import normed, softmax
-from gptcalc.reference.recurrence import Inputs, by_chunk, chunks_of, recur, spread, sums_so_far
+from gptcalc.reference.recurrence import Inputs, by_chunk, one_behind_the_other, recur, spread, sums_so_far
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -61,14 +61,14 @@ def _scores(a: SlotAttention, q: Array, k: Array, taken: Array, g: Array, step: 
     in (B, T, h, M) and the logarithm g (B, T, H, M) of what it keeps."""
     k, taken = spread(k, a.n_heads), spread(taken, a.n_heads)
     s = step.cache.state(place, "slots", k[:, 0, :, :, None] * taken[:, 0, :, None] * 0.0)  # (B, H, n, M)
-    chunk = step.chunk(a.chunk)
-    found = []
-    for first, end, size in chunks_of(q.shape[1], chunk or 1):
-        some = Slots(*(each[:, first:end] for each in (q, k, taken, g)))
-        part, s = _by_token(some, s, step) if chunk is None else _by_chunk(some, s, step, size)
-        found.append(part)
+
+    def some(first: int, end: int, size: int | None, s: Array) -> tuple[Array, Array]:
+        part = Slots(*(each[:, first:end] for each in (q, k, taken, g)))
+        return _by_token(part, s, step) if size is None else _by_chunk(part, s, step, size)
+
+    found, s = one_behind_the_other(some, s, q.shape[1], step, a.chunk)
     step.cache.put(place, "slots", s)
-    return np.concatenate(found, axis=1)
+    return found
 
 
 def _by_token(x: Slots, s: Array, step: Step) -> tuple[Array, Array]:
