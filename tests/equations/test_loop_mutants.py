@@ -45,7 +45,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a cache for each pass, where the last keeps one", "analysis.memory.cache", "layers * stage.runs_in_passes(line)",
      "layers * stage.passes", "cache of the last pass at 4096"),
     ("one cache for all passes", "equations.parts", 'self.looped.caches == "last"', "True", "cache at 4096"),
-    ("passes that look back on nothing", "equations.stages", '"all": self.passes', '"all": 1', "decode at 4097"),
+    ("passes that look back on nothing", "equations.stages", '"all": n', '"all": 1', "decode at 4097"),
     ("a pass less", "architecture.places", "passes=loop.passes", "passes=loop.passes - 1",
      "decode of the last pass at 4097"),
 ]  # fmt: skip

@@ -474,15 +474,15 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "a loop that runs once",
         "equations.stages",
-        '"all": self.passes,',
+        '"all": n,',
         '"all": 1,',
         "inkling-2-mini decode at 1025",
     ),
     (
         "messages in the first pass",
         "equations.stages",
-        '"later": rest,',
-        '"later": self.passes,',
+        '"later": n - 1,',
+        '"later": n,',
         "inkling-2-mini decode at 1025",
     ),
     (
