@@ -102,7 +102,7 @@ class Evaluated:
         past = at.batch * at.length
         tokens = at.batch if at.phase == "decode" else min(past, rules["tokens"])
         source = 0 if at.phase == "decode" else at.batch * self.count(self.structure["source"])
-        width = rules["wide"][1] if at.dtype == rules["wide"][0] else rules["narrow"]
+        width = rules["widths"][at.dtype]
         most = 0
         for stage in self.structure["stages"][at.phase]:
             for moment in self.data["bodies"][stage["body"]]["moments"] or ():

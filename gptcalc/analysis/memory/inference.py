@@ -13,7 +13,7 @@ from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.ggml import COPIES
-from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest
+from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
 from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Tensors
@@ -23,7 +23,7 @@ from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
-from gptcalc.dtypes import BF16, FP32
+from gptcalc.dtypes import FP32
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
 
@@ -198,7 +198,7 @@ class Inference:
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""
-        return (FP32 if self.how.engine == "llama.cpp" or dtype == FP32.name else BF16).block_bytes
+        return FP32.block_bytes if self.how.engine == "llama.cpp" else width_of(dtype)
 
     # one device
 

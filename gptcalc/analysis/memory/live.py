@@ -13,13 +13,18 @@ from math import prod
 from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from gptcalc.analysis.memory.sharding import Layout, share
-from gptcalc.dtypes import FP32
+from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Line, Reference, Stage, Wanted
 from gptcalc.equations.language import ASIDE
 from gptcalc.equations.roles import LOOKED_BACK
 
 #: elements per new token, per token of the past, per wanted position, whatever the length, and per token of the source
 Size: TypeAlias = tuple[int, int, int, int, int]
+
+
+def width_of(dtype: str) -> int:
+    """Bytes of an activation: as wide as what weights of a type are multiplied in."""
+    return (FP32 if dtype == FP32.name else BF16).block_bytes
 
 
 #: counts the elements of what a line refers to, given what is made of all tokens so far

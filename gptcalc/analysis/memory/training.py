@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory import lora as low_rank
 from gptcalc.analysis.memory import optimizer as optimizers
+from gptcalc.analysis.memory.live import width_of
 from gptcalc.analysis.memory.result import PARTS, Device, Memory, Replicated, added
 from gptcalc.analysis.memory.saved import Kept, Work, embedding_kept, kept, output_kept
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
@@ -136,7 +137,7 @@ class Training:
         return min(most, -(-batch // (self.parallel.dp * self.micro(batch))))
 
     def work(self, batch: int | None, context: int) -> Work:
-        width = (FP32 if self.dtype == FP32.name else BF16).block_bytes
+        width = width_of(self.dtype)
         source = self.how.source_length(self.architecture)
         split = self.how.sequence_parallel
         fused, joint = self.how.engine == "ideal", "qkv" in self.architecture.storage.fused

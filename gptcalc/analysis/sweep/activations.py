@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gptcalc.analysis.memory.live import Place, Value, lives, made_of_past, peaks, place
-from gptcalc.conventions import SweepRun
-from gptcalc.dtypes import BF16, FP32, weight_format
+from gptcalc.analysis.memory.live import Place, Value, lives, made_of_past, peaks, place, width_of
+from gptcalc.dtypes import FP32, weight_format
 from gptcalc.equations import Chosen, Stage, equations
 from gptcalc.equations import polynomial as poly
 from gptcalc.equations.roles import LOOKED_BACK
@@ -55,7 +54,8 @@ def activations(collected: Collected) -> tuple[poly.Polynomial, ...]:
     """Bytes of every moment that may be the widest of a batch's pass; the largest counts. NotPolynomial where operands
     of one line change places."""
     architecture, how = collected.architecture, collected.how
-    width = width_of(how)
+    format = weight_format(how.dtype)
+    width = width_of(how.dtype if format is None else format.name)
     past, source = how.length(architecture), how.source_length(architecture)
     per: tuple[poly.Polynomial, ...] = (  # as the slots of live.Size
         {((TOKENS, 1),): width},
@@ -72,12 +72,6 @@ def activations(collected: Collected) -> tuple[poly.Polynomial, ...]:
                 poly.add(total, poly.multiplied(size.terms, each.items()))
             found.append(Symbolic(collected.where_it_runs(stage, total), collected.ranges))
     return tuple(each.terms for each in widest(found))
-
-
-def width_of(how: SweepRun) -> int:
-    """Bytes of an activation: as wide as what the weights are multiplied in."""
-    format = weight_format(how.dtype)
-    return (FP32 if format is not None and format.name == FP32.name else BF16).block_bytes
 
 
 def held(stage: Stage, collected: Collected) -> list[tuple[Symbolic, ...]]:

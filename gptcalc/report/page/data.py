@@ -12,9 +12,10 @@ from gptcalc.analysis.explorer.switches import groups, variants
 from gptcalc.analysis.explorer.tables import OpenIndex, OpenLine, Structure, Table
 from gptcalc.analysis.explorer.written import CACHES, Writer
 from gptcalc.analysis.memory.engines import CHUNKS
+from gptcalc.analysis.memory.live import width_of
 from gptcalc.analysis.params import COMPONENTS, params
 from gptcalc.architecture import Architecture
-from gptcalc.dtypes import BF16, FP32
+from gptcalc.dtypes import FP32
 from gptcalc.equations import Workload
 from gptcalc.equations.language import Index
 from gptcalc.equations.stages import in_passes
@@ -44,6 +45,7 @@ def data(models: Sequence[Shown], steps: Callable[[Sequence[str]], Iterable[str]
     shown = [_model(writer, model.architecture, model.document) for _, model in zip(names, models, strict=True)]
     page = _Page(writer)
     lines = [page.line(line) for line in writer.lines.places]
+    dtypes = sorted({name for model in shown for structure in model["structures"] for name in structure["dtypes"]})
     return {
         "models": shown,
         "lines": lines,
@@ -55,8 +57,7 @@ def data(models: Sequence[Shown], steps: Callable[[Sequence[str]], Iterable[str]
         "counts": [[[start, below, above] for start, below, above in count] for count in writer.counts.places],
         "components": COMPONENTS,
         "caches": CACHES,
-        "pass": {"tokens": CHUNKS["ideal"], "logits": FP32.block_bytes,
-                 "wide": [FP32.name, FP32.block_bytes], "narrow": BF16.block_bytes},
+        "pass": {"tokens": CHUNKS["ideal"], "logits": FP32.block_bytes, "widths": {n: width_of(n) for n in dtypes}},
     }  # fmt: skip
 
 

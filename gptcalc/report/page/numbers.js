@@ -151,7 +151,7 @@ class Numbers {
     const past = batch * length;
     const tokens = phase === "decode" ? batch : least(past, BigInt(rules.tokens));
     const source = phase === "decode" ? 0n : batch * this.count(this.structure.source);
-    const width = BigInt(dtype === rules.wide[0] ? rules.wide[1] : rules.narrow);
+    const width = BigInt(rules.widths[dtype]);
     let most = 0n;
     for (const stage of this.stages()) {
       const moments = this.data.bodies[stage.body].moments;

@@ -3,8 +3,6 @@
  * What a reader has set for one model: its switches, its keys, lengths and types, in words that an address can hold.
  */
 
-const PHASES = { prefill: "a prompt at once (prefill)", decode: "one more token (decode)" };
-
 class Settings {
   /** @param {Object} data all tables @param {Object<string, string>} words what an address says */
   constructor(data, words) {
@@ -22,7 +20,7 @@ class Settings {
     for (const key of Object.keys(this.structure.keys)) if (whole_number(words[key])) this.moved[key] = BigInt(words[key]);
     this.length = whole_number(words.context) ? BigInt(words.context) : BigInt(this.model.c);
     this.batch = whole_number(words.batch) ? BigInt(words.batch) : 1n;
-    this.phase = words.phase in PHASES ? words.phase : "prefill";
+    this.phase = words.phase;
     this.dtype = words.dtype;
     this.cache = data.caches.includes(words.cache) ? words.cache : data.caches[0];
     this.mend();
@@ -72,7 +70,7 @@ class Settings {
   mend() {
     const own = this.structure;
     if (!own.dtypes.includes(this.dtype)) this.dtype = own.dtypes[0];
-    if (!(this.phase in own.stages)) this.phase = "prefill";
+    if (!Object.hasOwn(own.stages, this.phase)) this.phase = "prefill";
     const lengths = this.lengths();
     if (!lengths.includes(this.length)) this.length = nearest(lengths, this.length);
     for (const name of Object.keys(this.moved)) if (!(name in own.keys)) delete this.moved[name];
