@@ -183,6 +183,8 @@ def run(
     one by one through the cache; encoder_output (N, d) of an encoder; pooled where something is read off one token.
     """
     _check_decode(architecture, decode or generate)
+    if not len(tokens):
+        raise InputError("tokens: there are none", "one or more, such as 5,23,7", "usage")
     if not 0 <= decode < len(tokens):
         raise InputError(f"--decode {decode}: must be less than the {len(tokens)} tokens", kind="usage")
     if seed < 0:

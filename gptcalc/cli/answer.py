@@ -282,9 +282,7 @@ def rendered(answer: Answer, output: Output) -> str:
     if chosen in DRAWN:
         if chosen in answer.drawn:
             return answer.drawn[chosen]()
-        if output.format is not None:
-            raise _not_drawn(chosen, answer)
-        chosen = "table"
+        raise _not_drawn(chosen, answer)
     if chosen == "table" and answer.text is not None:
         return answer.text
     view = answer.view()

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gptcalc.errors import printable
-from gptcalc.report.table import SHORT, Table, View
+from gptcalc.report.table import SHORT, Column, Table, View
 
 CELLS = 60
 SHADES = "█▓▒░▚▞▤▥"
@@ -46,14 +46,16 @@ class Bars(Struct, frozen=True):
 
 
 def view(bars: Bars) -> View:
-    """A line a row, and which shade is which part."""
+    """A line a row, and which shade is which part; every part of it as a table."""
     wide = max(map(len, bars.rows), default=0)
     lines = []
     for name, row in bars.rows.items():
         drawn = "".join(SHADES[p % len(SHADES)] * (end - start) for p, _, start, end in bars.ends(row, CELLS))
         lines.append(f"{name:>{wide}} {drawn} {SHORT[bars.kind](sum(row.values()))}")
     key = "  ".join(f"{SHADES[place % len(SHADES)]} {part}" for place, part in enumerate(bars.parts))
-    return View([bars.title, "\n".join(lines), key], Table((), ()))
+    columns = (Column("row", "row"), Column("part", "part"), Column(bars.kind, bars.kind, bars.kind))
+    numbers = [(name, part, n) for name, row in bars.rows.items() for part, n in row.items()]
+    return View([bars.title, "\n".join(lines), key], Table(columns, numbers))
 
 
 HEIGHT, GAP, LEFT, WIDTH = 22, 8, 170, 620

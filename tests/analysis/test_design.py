@@ -222,6 +222,13 @@ def test_none_is_a_no(gptcalc: Callable[..., Result]) -> None:
         (("--like", "llama-3-8b", "--free", "dff", "--fits", "8GiB"), "says no number"),
         (("--like", "llama-3-8b", "--free", "dff=1,2", "--fits", "8GiB"), "unknown key"),
         (("--like", "llama-3-8b", "--free", "d_ff,d_ff", "--fits", "8GiB"), "given twice"),
+        (("--like", "llama-3-8b", "--free", "d_ff,", "--fits", "8GiB"), "'d_ff,' is no key"),
+        (("--like", "llama-3-8b", "--free", "d_ff=8..4", "--fits", "8GiB"), "--free d_ff: range '8..4' runs downwards"),
+        (("--like", "llama-3-8b", "--free", "d_ff=", "--fits", "8GiB"), "--free 'd_ff=' is not KEY=VALUES"),
+        (("--like", "llama-3-8b", "--free", "d_ff", "--fits", "8GiB", "--ratio", "d_ff/dd=2..4"),
+         "no number for dd"),
+        (("--like", "llama-3-8b", "--free", "d_ff", "--fits", "8GiB", "--ratio", "d/n_layers=2..4"),
+         "neither is free"),
         (("--like", "llama-3-8b", "--free", "d_ff", "--fits", "8"), "has no unit"),
         (("--like", "llama-3-8b", "--free", "d_ff", "--fits", "8GiB", "--maximize", "size"), "no column 'size'"),
         (("--like", "llama-3-8b", "--free", "d_ff", "--fits", "8GiB", "--ratio", "d_ff=2..4"), "is no ratio"),
@@ -237,6 +244,14 @@ def test_bad_words(gptcalc: Callable[..., Result], words: tuple[str, ...], said:
     assert (found.status, found.out) == (2, "")
     assert len(found.lines) == 1
     assert said in found.err
+
+
+def test_a_ratio_with_a_number_of_the_models_own() -> None:
+    """Heads are 128 wide, so widths of 1,024, 2,048 and 4,096 have 8, 16 and 32; of keys and values the model has 8."""
+    free = {"d": [1024, 2048, 4096], "n_heads": [8, 16, 32]}
+    limits = {("d_ff", "d"): None, ("d", "n_layers"): None, ("n_heads", "n_kv_heads"): (Fraction(2), Fraction(3))}
+    found = gptcalc_.design("llama-3-8b", free, "80GiB", taste=Taste(d_head=(128,), ratios=limits), top=9)
+    assert [(row["d"], row["n_heads"]) for row in found.designs] == [(2048, 16)]
 
 
 def test_in_python() -> None:

@@ -91,3 +91,13 @@ def test_commands_take_it(gptcalc: Command) -> None:
 def test_nothing_is_drafted_in_training(gptcalc: Command) -> None:
     found = gptcalc("memory", "llama-3-8b", "--training", "--draft", "llama-3.2-1b")
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+
+
+@pytest.mark.parametrize(("model", "draft"), [("llama-3-8b", "bert-base"), ("bert-base", "gpt2")])
+@pytest.mark.parametrize("words", [("memory",), ("fit", "--budget", "24GiB")])
+def test_an_encoder_neither_drafts_nor_is_drafted_for(
+    gptcalc: Command, model: str, draft: str, words: tuple[str, ...]
+) -> None:
+    found = gptcalc(words[0], model, *words[1:], "--draft", draft)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "--draft: bert-base sees all tokens at once" in found.err

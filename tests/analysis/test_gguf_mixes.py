@@ -148,6 +148,11 @@ def test_types_by_patterns_of_a_part_of_the_layers() -> None:
         ("q4_k_s,attn_norm=q8_0", "no quantised tensor is called 'attn_norm'"),
         ("q4_k_s,blk.32.ffn_down=q8_0", "no quantised tensor is called"),
         ("q4_k_s,ffn_(down=q8_0", "is no pattern"),
+        ("q4_k_s,ffn_down{99999999999}=q8_0", "is no pattern"),
+        ("q4_k_s,((.*)*)*x=q8_0", "repeats a group"),
+        ("q4_k_s,(ffn|f.n){2}=q8_0", "repeats a group"),
+        ("q4_k_s,.*.*.*.*.*x=q8_0", "has 5 repetitions"),
+        (f"q4_k_s,{'.?' * 13}x=q8_0", "has 13 groups and choices"),
         ("q4_k_s,ffn_down", "names no type"),
         ("f16,ffn_down=q8_0", "nothing is quantised"),
     ],
@@ -155,6 +160,13 @@ def test_types_by_patterns_of_a_part_of_the_layers() -> None:
 def test_no_such_type_by_hand(name: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         total(load("llama-3-8b").architecture, name)
+
+
+def test_signs_that_repeat_nothing_are_many() -> None:
+    """A set and an escaped sign say only which sign is meant: this is the pattern of all down projections."""
+    model = load("llama-3-8b").architecture
+    odd = r"q4_k_s,[*+?{(][*+?{(]|ffn_dow[n*+?{)]|\(\)\*\+\{\?=q8_0"
+    assert total(model, odd) == total(model, "q4_k_s,ffn_down=q8_0")
 
 
 def test_a_log_with_the_multi_token_module() -> None:

@@ -145,6 +145,7 @@ def test_overridden_tensors_stay_on_the_host() -> None:
         ("override_tensor", "exps=CUDA1", "names no place that is known here"),
         ("override_tensor", "exps", "names no place that is known here"),
         ("override_tensor", "(=CPU", "is no pattern"),
+        ("override_tensor", "((.*)*)*x=CPU", "repeats a group"),
         ("tensor_split", "3,1", "2 shares for 1 devices"),
         ("tensor_split", "a", "not a list of shares"),
         ("tensor_split", "0", "not a list of shares"),

@@ -13,6 +13,7 @@ import pytest
 from gptcalc.report import axes, lines
 from gptcalc.report.lines import Line, Lines
 from gptcalc.report.plot import CELLS, COLOURS, LEFT, WIDTH, Bars, document, view
+from tests.cli.test_cli_hostile import refused_well
 from tests.conftest import Command
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -166,3 +167,23 @@ def test_what_is_no_picture_is_one_line(gptcalc: Command, tmp_path: Path, monkey
         assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
     assert not list(tmp_path.iterdir())
+
+
+def test_bars_as_a_table_are_the_answers(gptcalc: Command) -> None:
+    """CSV has every part that a bar is made of, exactly as the answer has it."""
+    rows = list(csv.DictReader(gptcalc("memory", "gpt2", "--plot", "--format", "csv").out.splitlines()))
+    held = gptcalc("memory", "gpt2", "--json").json["per_device"]
+    assert {row["row"] for row in rows} == {"gpt2"}
+    assert {row["part"]: int(row["bytes"]) for row in rows}.items() >= {"weights": held["weights"]}.items()
+    assert sum(int(row["bytes"]) for row in rows) == held["total"]
+    components = gptcalc("params", "gpt2", "--json").json["components"]
+    rows = list(csv.DictReader(gptcalc("params", "gpt2", "--plot", "--format", "csv").out.splitlines()))
+    assert {row["row"]: int(row["count"]) for row in rows} == {part: n for part, n in components.items() if n}
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "tex", "png", "parquet"])
+def test_a_file_called_an_image_is_one(gptcalc: Command, tmp_path: Path, ending: str) -> None:
+    """What is not drawn so is refused, whether --format or the file's name asks for it; no file is left behind."""
+    file = tmp_path / f"a.{ending}"
+    refused_well(gptcalc("params", "gpt2", "-o", file))
+    assert not file.exists()

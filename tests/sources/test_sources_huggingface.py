@@ -171,6 +171,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "nemotron-nas": {**PLAIN, "block_configs": [NAS_BLOCK, NAS_BLOCK]},
     "qwen4_exp_text": {
         "indexer_n_heads": 2,
+        "indexer_kv_heads": 1,
         "indexer_head_dim": 256,
         "indexer_budget": 64,
         "indexer_compress_ratio": 16,

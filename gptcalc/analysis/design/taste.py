@@ -6,7 +6,7 @@ layer is a few times as wide as the stream, and a model neither a needle nor a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -121,7 +121,9 @@ def tried(
             said.append(f"n_heads follows d: {heads}")
         else:
             said.append(str(heads))
-    own = {key: value for key in ("d", "d_ff", "n_layers", "n_heads") if isinstance(value := document.get(key), int)}
+    asked = {key for (above, below), limits in taste.ratios.items() if limits is not None for key in (above, below)}
+    own = {key: n for key in ("d", "d_ff", "n_layers", "n_heads", *asked) if type(n := document.get(key)) is int}
+    _check_ratios(taste, axes.keys(), own)
     rules += [ratio for ratio in _ratios(taste, own) if {ratio.above, ratio.below} & axes.keys()
               and all(key in axes or key in own for key in (ratio.above, ratio.below))]  # fmt: skip
     said += [str(rule) for rule in rules if isinstance(rule, Ratio)]
@@ -173,6 +175,17 @@ def _ratios(taste: Taste, own: Mapping[str, int]) -> list[Ratio]:
             limits = min(limits[0], ratio), max(limits[1], ratio)
         found.append(Ratio(above, below, *limits))
     return found
+
+
+def _check_ratios(taste: Taste, free: Collection[str], own: Collection[str]) -> None:
+    """InputError where a ratio that is asked for would say nothing: a number is not known, or none is free."""
+    for (above, below), limits in taste.ratios.items():
+        unknown = next((key for key in (above, below) if key not in free and key not in own), None)
+        if limits is None or (unknown is None and (above in free or below in free)):
+            continue
+        what = "neither is free" if unknown is None else f"the model's own file says no number for {printable(unknown)}"
+        mend = printable(unknown or above)
+        raise InputError(f"--ratio {printable(above)}/{printable(below)}: {what}", f"add {mend} to --free", "usage")
 
 
 def _range(values: Sequence[int]) -> str:

@@ -6,10 +6,10 @@ of the tensors that the quantiser touches at all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gptcalc.analysis.memory.mixes import KEPT, WIDE, Mix, Rule
+from gptcalc.analysis.memory.patterns import compiled
 from gptcalc.dtypes import DType
 from gptcalc.equations import Tensor
 from gptcalc.errors import InputError, printable
@@ -19,13 +19,7 @@ class ByHand:
     """Patterns of tensors' names, each with its type."""
 
     def __init__(self, mix: Mix) -> None:
-        self.types: list[tuple[re.Pattern[str], DType]] = []
-        for pattern, type_ in mix.types:
-            try:
-                self.types.append((re.compile(pattern), type_))
-            except re.error as error:
-                problem = f"{printable(pattern)!r} is no pattern: {error}"
-                raise InputError(f"--dtype: {problem}", "write ffn_down or blk.[0-3].ffn_.*_exps", "usage") from None
+        self.types = [(compiled(pattern, "--dtype"), type_) for pattern, type_ in mix.types]
 
     def of(self, tensor: Tensor, rule: Rule, layer: int) -> DType | None:
         """The type that a tensor of a layer is given; None where no pattern is in its name."""

@@ -13,7 +13,11 @@ from gptcalc.errors import InputError
 
 
 def check_pair(architecture: Architecture, draft: Architecture) -> None:
-    """InputError where a draft reads hidden states or tables of another model than this one."""
+    """InputError where one of them gives no token after another, or a draft reads states or tables of another model."""
+    for model in (draft, architecture):
+        if model.sees_all:
+            problem = f"{model.name} sees all tokens at once, so none comes later"
+            raise InputError(f"--draft: {problem}", "leave it out", "usage")
     target = draft.target
     if target is None:
         return

@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from gptcalc.analysis.memory.patterns import compiled
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import dtype
@@ -135,12 +136,7 @@ def _spared(text: str | None) -> list[re.Pattern[str]]:
                 "write ffn_.*_exps=CPU",
                 "usage",
             )
-        try:
-            found.append(re.compile(pattern))
-        except re.error as error:
-            raise InputError(
-                f"--override-tensor: {printable(pattern)!r} is no pattern: {error}", kind="usage"
-            ) from None
+        found.append(compiled(pattern, "--override-tensor"))
     return found
 
 

@@ -115,10 +115,11 @@ def keys(words: list[str]) -> dict[str, tuple[int, ...] | None]:
     found: dict[str, tuple[int, ...] | None] = {}
     for setting in re.split(r",(?=\s*[A-Za-z_])", ",".join(words)) if words else ():
         key, equals, _ = setting.partition("=")
-        if not key.strip() or key.strip() in found:
-            problem = "is given twice" if key.strip() else "is no key"
+        is_key = re.fullmatch(r"[A-Za-z_][\w.]*", key.strip()) is not None
+        if not is_key or key.strip() in found:
+            problem = "is given twice" if is_key else "is no key"
             raise InputError(f"--free: {printable(setting)!r} {problem}", "write --free d,n_layers=16..64:4", "usage")
-        values = axis(setting)[1] if equals else None
+        values = axis(setting, "--free")[1] if equals else None
         if values is not None and not all(isinstance(value, int) for value in values):
             raise InputError(f"--free {printable(setting)!r}: not all are whole numbers", "sweep takes words", "usage")
         found[key.strip()] = values  # type: ignore[assignment]

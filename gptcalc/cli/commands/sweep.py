@@ -151,15 +151,17 @@ def refused(made: Sweep) -> tuple[str, ...]:
     return tuple(f"{number:,} point{'s' * (number > 1)} left out: {message}" for message, number in found)
 
 
-def axis(setting: str) -> tuple[str, tuple[int | str, ...]]:
+def axis(setting: str, option: str = "--set") -> tuple[str, tuple[int | str, ...]]:
     """A key and its values. A range's step stands behind a colon."""
     key, equals, values = setting.partition("=")
     if not equals or not key.strip() or not values.strip():
-        raise InputError(f"--set {printable(setting)!r} is not KEY=VALUES", "write --set n_kv_heads=1,2,4,8", "usage")
+        raise InputError(
+            f"{option} {printable(setting)!r} is not KEY=VALUES", f"write {option} n_kv_heads=1,2,4,8", "usage"
+        )
     words = [word.strip() for word in values.split(",")]
     if not all(RANGE.fullmatch(word) for word in words):
         return key.strip(), tuple(words)
-    return key.strip(), numbers(values, f"--set {printable(key.strip())}")
+    return key.strip(), numbers(values, f"{option} {printable(key.strip())}")
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:

@@ -27,6 +27,8 @@ _mixers = listed(
 def _index(fields: Fields) -> dict[str, Any]:
     """A budget of tokens in blocks of so many, and the newest ones that fill none."""
     budget, block = fields.needed("indexer_budget"), fields.needed("indexer_compress_ratio")
+    if (of_keys := fields.needed("indexer_kv_heads")) != 1:
+        raise fields.unsupported("indexer_kv_heads", f"only 1 is understood, found {of_keys}")
     if budget % block:
         raise InputError(f"{fields.within}indexer_budget: {budget} tokens are no multiple of blocks of {block}")
     return {
@@ -97,6 +99,8 @@ def _engram(fields: Fields, number: int) -> dict[str, Any]:
     rows = _primes(fields.needed("ngram_vocab_size_base"), heads * (number + 1))[heads * number :]
     multiple = fields.needed("make_ngram_vocab_size_divisible_by")
     end = fields.get("eos_token_id")
+    if end is None or end == []:
+        raise fields.missing("eos_token_id")
     return {
         "like": "engram",
         "hashing": {
@@ -155,7 +159,7 @@ QWEN4_EXP = QWEN3_5_MOE.but(
         "mtp": None,
     },
     defaults={"full_attention_interval": 4, "partial_rotary_factor": None},
-    only={"indexer_kv_heads": 1, "output_gate_type": ()},
+    only={"output_gate_type": ()},
     beyond=("eos_token_id",),  # which ends n-grams
     irrelevant=("split_ngram_parts", "number_of_conv_states"),
     names={
