@@ -22,9 +22,6 @@ settings.load_profile("any machine")
 os.environ["GPTCALC_PRESETS"] = ""  # nor reads presets of one's own
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub
 
-settings.register_profile("gptcalc", deadline=None)  # how long an example takes says more of the machine than of us
-settings.load_profile("gptcalc")
-
 
 class Result(NamedTuple):
     status: int

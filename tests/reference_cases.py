@@ -598,5 +598,5 @@ def architecture(name: str) -> Architecture:
 
 #: where a test of every document takes long: some of them each time, the others by hand
 SOME_OF_THEM = [
-    name if place % 6 == 0 else pytest.param(name, marks=pytest.mark.heavy) for place, name in enumerate(DOCUMENTS)
+    name if place % 3 == 0 else pytest.param(name, marks=pytest.mark.heavy) for place, name in enumerate(DOCUMENTS)
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,11 +12,6 @@ Document = dict[str, Any]
 
 UNGATED = ["relu", "relu2", "gelu", "gelu_tanh", "silu", "xielu"]
 GATED = ["swiglu", "geglu", "geglu_tanh", "reglu", "relu2glu", "swiglu_oai"]
-
-
-def draws(number: int) -> int:
-    """How many documents a test that takes long draws: half of them each time, all where ALL_DRAWS is set."""
-    return number if os.environ.get("ALL_DRAWS") else number // 2
 
 
 def maybe(draw: st.DrawFn, target: Document, key: str, values: st.SearchStrategy[Any], odds: int = 3) -> None:

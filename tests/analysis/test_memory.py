@@ -17,7 +17,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
-from tests.strategies import documents, draws
+from tests.strategies import documents
 
 LLAMA_3_70B = build({"d": 8192, "v": 128256, "c": 8192, "n_heads": 64, "n_kv_heads": 8, "n_layers": 80, "d_ff": 28672})
 LLAMA_3_8B = build({"d": 4096, "v": 128256, "c": 8192, "n_heads": 32, "n_kv_heads": 8, "n_layers": 32, "d_ff": 14336})
@@ -259,7 +259,7 @@ def laid_out(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> 
     return run
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(1, 7), st.integers(1, 60))
 def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -282,7 +282,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
     assert found.per_device.total * found.devices >= found.total
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(1, 7), st.integers(1, 60))
 def test_memory_grows_with_batch_and_context(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -293,7 +293,7 @@ def test_memory_grows_with_batch_and_context(
     assert run.needed(batch, context + 1) >= here
 
 
-@settings(max_examples=draws(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(architectures(), st.integers(1, 3), st.integers(1, 30))
 def test_memory_grows_with_the_width_of_numbers(model: Architecture, batch: int, context: int) -> None:
     sizes = [Inference(model, InferenceRun(dtype=dtype)).needed(batch, context) for dtype in ("bf16", "fp32")]

@@ -37,7 +37,7 @@ from gptcalc.sources import load
 from gptcalc.sources.preset import edited
 from gptcalc.where import SIGNS
 from tests.conftest import Result
-from tests.reference_cases import DOCUMENTS, SOME_OF_THEM
+from tests.reference_cases import DOCUMENTS
 
 LLAMA = load("llama-3-8b").document
 
@@ -84,7 +84,7 @@ def one(sweep: Sweep) -> Space:
     return sweep.space
 
 
-@pytest.mark.parametrize("name", SOME_OF_THEM)
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_kind_of_block(name: str) -> None:
     """Each size of each small document doubled, tripled and so on, with others: rows are what the analyses say."""
     document = DOCUMENTS[name] | {"name": name}

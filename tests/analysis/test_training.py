@@ -19,7 +19,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.conventions import Offload, TrainingRun, ZeroStage
 from gptcalc.document import build
 from gptcalc.errors import InputError
-from tests.strategies import documents, draws
+from tests.strategies import documents
 
 ADAM = named("adam")
 GPT2: dict[str, Any] = {
@@ -277,7 +277,7 @@ def trained(model: Architecture, ways: dict[str, Any], **how: Any) -> Training:
     return run
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.sampled_from([None, 12, 30]), st.integers(1, 60))
 def test_sum_is_the_whole_and_what_is_replicated(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int | None, context: int
@@ -295,7 +295,7 @@ def test_sum_is_the_whole_and_what_is_replicated(
     assert found.per_device.total <= found.total <= found.per_device.total * found.devices
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(6, 40), st.integers(1, 60))
 def test_memory_grows_with_batch_and_context(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -306,7 +306,7 @@ def test_memory_grows_with_batch_and_context(
     assert run.needed(batch, context + 1) >= here
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS, st.integers(1, 3), st.integers(1, 60))
 def test_recomputing_more_keeps_less(
     model: Architecture, ways: dict[str, Any], how: dict[str, Any], batch: int, context: int
@@ -317,7 +317,7 @@ def test_recomputing_more_keeps_less(
     assert full <= selective <= none
 
 
-@settings(max_examples=draws(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(architectures(), LAYOUTS, WAYS)
 def test_a_higher_stage_never_holds_more(model: Architecture, ways: dict[str, Any], how: dict[str, Any]) -> None:
     """Beside the largest layer, which stage 3 has whole: in models this small that can be most of all."""
@@ -343,7 +343,7 @@ def test_a_higher_stage_never_holds_more_in_all(ranks: int, optimizer: str, laye
     assert sizes == sorted(sizes, reverse=True)
 
 
-@settings(max_examples=draws(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(architectures(), st.sampled_from(list(OPTIMIZERS)))
 def test_what_is_trained_is_every_parameter_once(model: Architecture, optimizer: str) -> None:
     found = training(model, optimizer=optimizer)

@@ -38,7 +38,7 @@ MODELS = (
 RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
 NODE = shutil.which("node")
 #: settings of each model: some each time, more by hand
-SOME, MANY = 30, 120
+SOME, MANY = 40, 120
 TRIED = [pytest.param(name, SOME) for name in MODELS]
 TRIED += [pytest.param(name, MANY, marks=pytest.mark.heavy) for name in MODELS]
 
