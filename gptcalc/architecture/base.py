@@ -50,7 +50,7 @@ Kernel: TypeAlias = Annotated[Few, Kept()]
 Width: TypeAlias = Annotated[int, Meta(ge=1, le=64), Kept()]  # of a convolution that may see its own token alone
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
-Quantile: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
+Quantile: TypeAlias = Annotated[float, Meta(ge=0, lt=1), AtMost(0.75)]  # so that some of few values lie above it
 
 Stream: TypeAlias = Annotated[Size, Small(11, word="d")]  # channels of a stream, or of what is read and written beside
 Vocabulary: TypeAlias = Annotated[Size, Small(61, word="v")]
