@@ -63,7 +63,7 @@ from gptcalc.architecture.experts import (
 )
 from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.front import Convolution, ConvolutionalFront
-from gptcalc.architecture.head import Dense, DenseFunction, Head, Markov, Pooler
+from gptcalc.architecture.head import Dense, DenseFunction, Gru, Head, Markov, Pooler
 from gptcalc.architecture.hierarchical import HierarchicalRecurrence
 from gptcalc.architecture.hyper import Streams
 from gptcalc.architecture.latent import Indexer, LatentAttention, LatentSite
@@ -194,6 +194,7 @@ __all__ = [
     "GatedRecurrence",
     "Ggml",
     "Goal",
+    "Gru",
     "Hash",
     "Hashing",
     "Head",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from gptcalc.architecture.base import Count, Narrow, Positive, Size, Small, Stream, Strict
+from gptcalc.architecture.base import AtMost, Count, Narrow, Positive, Size, Small, Stream, Strict
 from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.norms import Norm
 from gptcalc.errors import InputError
@@ -42,6 +42,16 @@ class Markov(Strict, frozen=True, kw_only=True):
     confidence: Literal["none", "state", "both"] = "none"
 
 
+class Gru(Strict, frozen=True, kw_only=True):
+    """What all tokens in front say of the next one in a block that is drafted at once: a gated recurrent unit
+    (arXiv:1406.1078; as in torch, without biases) walks over their rows of the token table. Its state and the slot's
+    pass a layer of so many hidden units with a SiLU, and what that makes is added to the logits (Domino)."""
+
+    d_state: Narrow  # channels of the state
+    d_hidden: Narrow  # hidden units behind it
+    first: Annotated[Count, AtMost(1)] = 0  # tokens whose logits it adds nothing to
+
+
 class Head(Strict, frozen=True, kw_only=True):
     """How logits leave: the final norm, a dense layer (BERT), the projection back where the embedding is factorised,
     the output matrix. Without `vocabulary` there are no logits over it: a bare model, or what the pooler makes."""
@@ -58,6 +68,7 @@ class Head(Strict, frozen=True, kw_only=True):
     rows: Annotated[Size, Small(37)] | None = None  # of its own vocabulary, where that isn't the one that is read
     borrowed: bool = False  # the output matrix is the target's
     markov: Markov | None = None
+    gru: Gru | None = None
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
 
     def __post_init__(self) -> None:
@@ -66,3 +77,5 @@ class Head(Strict, frozen=True, kw_only=True):
             raise InputError(f"head.rows: the output matrix is the {'embedding' if self.tying else 'target'}'s")
         if self.borrowed and (self.tying or not self.vocabulary):
             raise InputError("head.borrowed: there is no output matrix beside the embedding")
+        if self.gru is not None and self.markov is not None:
+            raise InputError("head.gru: not defined together with head.markov")

@@ -314,8 +314,16 @@ def _check_target(a: Architecture) -> None:
             raise InputError(f"{key}: there is no target")
         if used and target is not None and target.d != e.width:
             raise InputError(f"{key}: the target's table has {target.d} channels, here there are {e.width}")
-    if head.markov is not None and (target is None or target.block is None or head.rows is not None):
-        raise InputError("head.markov: needs a target.block, of the vocabulary that is read")
+    for key in ("markov", "gru"):
+        if getattr(head, key) is None:
+            continue
+        if target is None or target.block is None or head.rows is not None:
+            raise InputError(f"head.{key}: needs a target.block, of the vocabulary that is read")
+    if head.gru is not None and target is not None:
+        if e.width != a.d or e.scale != 1.0 or e.affine:
+            raise InputError("head.gru: reads the token table's rows as they are, d channels each")
+        if head.gru.first >= target.drafted:
+            raise InputError(f"head.gru.first: leaves none of {target.drafted} tokens")
     if (target is None or target.block is None) and any(getattr(m, "with_target", False) for m in a.mixers()):
         raise InputError("with_target: there is no target with a block")
     if target is None:

@@ -187,6 +187,7 @@ class Builder:
             factors=keys.factors,
             borrowed=keys.borrowed,
             markov=keys.markov,
+            gru=keys.gru,
             fixed_bias=keys.fixed_bias,
             pooler=None if keys.pooler is None else self.pooler(keys.pooler),
         )
@@ -210,6 +211,7 @@ class Builder:
             norm=self.chosen_norm(keys.norm),
             out_norm=self.chosen_norm(keys.out_norm),
             block=keys.block,
+            shifted=keys.shifted,
         )
 
     def frequencies(self) -> int:

@@ -21,6 +21,7 @@ from gptcalc.architecture import (
     Experts,
     Factors,
     GatedRecurrence,
+    Gru,
     HierarchicalRecurrence,
     LatentAttention,
     LinearAttention,
@@ -167,6 +168,7 @@ class HeadKeys(Strict, frozen=True, kw_only=True):
     factors: Factors | None = None  # of the logits, one a row of the vocabulary
     borrowed: bool = False  # the output matrix is the target's
     markov: Markov | None = None
+    gru: Gru | None = None
     fixed_bias: bool = False  # an offset of the logits that checkpoints hold as a buffer, not learned (BART)
 
 
@@ -178,6 +180,7 @@ class TargetKeys(Strict, frozen=True, kw_only=True):
     norm: bool | Norm = False
     out_norm: bool | Norm = False
     block: Size | None = None  # tokens that are drafted at once; default one by one
+    shifted: bool = False  # each slot drafts the token behind its own, the known token's, too
 
 
 class MTPKeys(Strict, frozen=True, kw_only=True):

@@ -276,6 +276,21 @@ class Chosen(Struct, frozen=True):
         return work.new_tokens * self.active
 
 
+class Later(Struct, frozen=True):
+    """Of the tokens of a block that is drafted at once those from this one on."""
+
+    first: int
+    of: int
+    roles: ClassVar[tuple[Role, ...]] = ("slots",)
+    counts: ClassVar[str] = "slots"
+
+    def __str__(self) -> str:
+        return f"t ≥ {self.first}"
+
+    def count(self, work: Workload) -> int:  # noqa: ARG002
+        return self.of - self.first
+
+
 class Wanted(Struct, frozen=True):
     """The new tokens whose logits are wanted: all of them, or the last."""
 
@@ -316,7 +331,7 @@ class Near(Struct, frozen=True):
         return min(work.context, self.window - 1 + work.new_tokens)
 
 
-Condition: TypeAlias = Pairs | Strides | Within | Entries | Completed | Near | Chosen | Wanted | Once
+Condition: TypeAlias = Pairs | Strides | Within | Entries | Completed | Near | Chosen | Later | Wanted | Once
 
 
 class Constant(Struct, frozen=True):

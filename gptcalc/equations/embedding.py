@@ -24,23 +24,19 @@ def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, I
 def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False, token: str = "token(t)") -> None:
     """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
     backward pass keeps; `tied`: the token table is another stack's; `token`: which one is read."""
-    table = Mark("token", "tokens")
-    if tied:
-        table = Mark("embedding.token", "tokens", "embedding", tied=True)
-    elif e.borrowed:
-        table = Mark("target.embedding.token", "tokens", borrowed=True)
+    mark = table(e, tied)
     scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
     late = narrow and e.projected != "token"
     x, i = ("x_E[t,ϱ]", "ϱ") if late else ("x[t,i]", "i")
     added = e.position == "learned" or bool(e.types)  # then only the sum is needed again
     whole = 0 if late else kept
     if narrow and not late:
-        lines.pointwise(f"x_E[t,ϱ] = E[u,ϱ], u = {token}", saved=2, E=table)
+        lines.pointwise(f"x_E[t,ϱ] = E[u,ϱ], u = {token}", saved=2, E=mark)
         project(lines, e, 0 if scale or added else kept)
         if scale:
             lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
     else:
-        lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=table)
+        lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=mark)
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
         kind = "0" if e.type_of is None else type_of(e.type_of, "t")
@@ -55,6 +51,15 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept if i == "i" else 2)
     if late and e.projected == "normed":
         project(lines, e, kept)
+
+
+def table(e: Embedding, elsewhere: bool) -> Mark:
+    """How a line names the token table: here for the first time, or as another stack's or stage's, or the target's."""
+    if e.borrowed:
+        return Mark("target.embedding.token", "tokens", "embedding", borrowed=True)
+    if elsewhere:
+        return Mark("embedding.token", "tokens", "embedding", tied=True)
+    return Mark("token", "tokens")
 
 
 def positions(lines: Lines, e: Embedding, x: str, kept: int) -> None:

@@ -25,8 +25,9 @@ What it means:
 - `=` gives a value its new meaning for the lines behind it; `+=` adds to the one it has.
 - A line holds where its condition (the column "where") is true. Elsewhere its value does not exist, and so does a
   reference to an index outside a range. Sums, means, softmax and the like leave out what does not exist.
-- A value that has no t, such as a state, is what the token before left; before the first it is 0. A line whose right
-  side has its own value at other tokens gives it token by token, too.
+- A value that has no t although it is made of tokens t, such as a state, is what the token before left; before the
+  first it is 0. The lines from the first that has it to the last go token by token, in a block that is drafted slot by
+  slot. A line whose right side has its own value at other tokens gives it token by token, too.
 - `NAME_SECTION` on a line that reads the cache is what the last earlier sublayer of that section stored as NAME,
   `NAME_before` what the last earlier sublayer did that has one, `NAME_last` what the last pass of a loop stored.
 

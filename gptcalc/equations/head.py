@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.architecture import Dense, Head, Markov, Pooler
+from gptcalc.architecture import Dense, Embedding, Head, Pooler
+from gptcalc.equations import chain, embedding
 from gptcalc.equations.conditions import Wanted
 from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
 from gptcalc.equations.norms import factor, norm_line
@@ -13,16 +14,12 @@ from gptcalc.equations.symbols import Symbols
 
 def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
     """ϱ: what the output matrix reads, where that isn't the stream itself; u: its own rows; ψ: the pooler's channels;
-    ℓ: its labels; ṛ: columns of a table of the tokens in front; ẑ: what a confidence is made of."""
-    letters = {"ϱ": width}
+    ℓ: its labels."""
+    letters = {"ϱ": width, **chain.scope(head, d, symbols)}
     if head.dense is not None and head.dense.d != width.size:
         letters["ϱ"] = d if head.dense.d == d.size else symbols.index("d_out", head.dense.d, "channels")
     if head.rows is not None:
         letters["u"] = symbols.index("v_out", head.rows, "vocabulary", shard="vocab")
-    if head.markov is not None:
-        letters["ṛ"] = rank = symbols.index("markov_rank", head.markov.rank, "channels")
-        both = f"{d.symbol}+{rank.symbol}"
-        letters["ẑ"] = symbols.derived(both, d.size + rank.size, "channels") if head.markov.confidence == "both" else d
     pooler = head.pooler
     if pooler is not None and pooler.dense is not None:
         own = pooler.dense.d
@@ -32,7 +29,7 @@ def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Ind
     return letters
 
 
-def logits(lines: Lines, head: Head, narrow: bool) -> None:
+def logits(lines: Lines, head: Head, e: Embedding, narrow: bool) -> None:
     """n[t,i] → logits[t,u], prob[t,u]. `narrow`: the token table's rows are narrower than the stream."""
     source, letter = "n[t,i]", "i"
     if head.dense is not None:
@@ -43,7 +40,7 @@ def logits(lines: Lines, head: Head, narrow: bool) -> None:
         lines.sum("n_O[t,ϱ] = Σ_i n[t,i]·W_H[i,ϱ]", Wanted(), 2, "other", W_H="head.projection")
     bias = plus("b_voc[u]", head.bias)
     if head.tying:
-        table = Mark("embedding.token", "tokens", "embedding", tied=True)  # the same weight on a second line
+        table = embedding.table(e, elsewhere=True)  # the same weight on a second line
         text = f"logits[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
         lines.sum(text, Wanted(), saved=4, E=table, b_voc="head.bias")
     else:
@@ -59,22 +56,10 @@ def logits(lines: Lines, head: Head, narrow: bool) -> None:
         cap = number(head.softcap)
         lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", Wanted())
     if head.markov is not None:
-        _markov(lines, head.markov)
+        chain.markov(lines, head.markov)
+    if head.gru is not None:
+        chain.gru(lines, head.gru, e)
     lines.pointwise("prob[t,u] = softmax_u(logits[t,u])", Wanted())
-
-
-def _markov(lines: Lines, m: Markov) -> None:
-    """What the token in front of each slot adds to its logits; how likely that is accepted."""
-    lines.pointwise("e_M[t,ṛ] = E_M[u,ṛ], u = drafted(t)", saved=2, E_M="head.markov.table")
-    lines.sum("logits[t,u] += Σ_ṛ e_M[t,ṛ]·W_M[ṛ,u]", saved=4, W_M="head.markov.out")
-    if m.confidence == "none":
-        return
-    source = "n[t,ẑ]"
-    if m.confidence == "both":
-        d = lines.scope["i"].size
-        source = "n_A[t,ẑ]"
-        lines.pointwise(f"{source} = {{n[t,ẑ] if ẑ < {d}; e_M[t,ẑ − {d}] otherwise}}", saved=2)
-    lines.sum(f"c_A[t] = Σ_ẑ {source}·w_A[ẑ] + b_A[]", saved=2, w_A="head.confidence", b_A="head.confidence.bias")
 
 
 def pooled(lines: Lines, pooler: Pooler) -> None:

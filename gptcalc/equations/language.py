@@ -270,8 +270,10 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
         return {letter: self.scope[letter] for letter in letters}
 
     def factors(self) -> list[Index]:
-        """What the sum's terms and results run over, each letter once."""
-        letters = dict.fromkeys(letter for ref in self.statement.factors for letter in ref.indices)
+        """What the sum's terms and results run over, each letter once: where a state is walked, results have the token
+        that none of their factors has."""
+        of = self.statement
+        letters = dict.fromkeys(letter for ref in (*of.factors, of.left) for letter in ref.indices)
         return [self.scope[letter] for letter in letters]
 
     def joint(self, indices: Iterable[Index]) -> tuple[Condition | None, list[Index]]:

@@ -246,8 +246,9 @@ class _Model:
             streams = self.streams(self.model.altup)
             altup.merge(streams)
             lines.lines += streams.lines
-        if self.model.block is not None:  # the first slot's token is known
-            lines.scope["t"] = self.symbols.derived("block−1", self.model.block - 1, "slots")
+        target = self.model.target
+        if target is not None and target.block is not None and not target.shifted:  # the first slot's token is known
+            lines.scope["t"] = self.symbols.derived("block−1", target.block - 1, "slots")
             source = "x[t + 1,i]"
         if own.norm is not None:
             norm_line(lines.under("norm"), own.norm, "n[t,i]", source, "i", "final_norm", saved=2)
@@ -258,7 +259,7 @@ class _Model:
         if self.beside is not None:
             lines.pointwise("x_S[t,i] = n[t,i]")
         if own.vocabulary:
-            head.logits(lines, own, self.width() != self.d)
+            head.logits(lines, own, self.model.embedding, self.width() != self.d)
         return [*self.streams_end(), *lines.lines]
 
     # layers

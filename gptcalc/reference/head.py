@@ -5,9 +5,7 @@ Letters: B sequences, T tokens, d channels, v rows of the vocabulary.
 
 from __future__ import annotations
 
-import numpy as np
-
-from gptcalc.architecture import Dense, Head, Markov, Pooler
+from gptcalc.architecture import Dense, Head, Pooler
 from gptcalc.reference.activations import activate, softcapped
 from gptcalc.reference.norms import factors, normed
 from gptcalc.reference.step import Step
@@ -42,23 +40,6 @@ def logits(head: Head, x: Array, v: int, width: int, table: Weights, w: Weights,
     if head.scale != 1.0:
         y *= head.scale
     return softcapped(y, head.softcap)
-
-
-def chained(m: Markov, y: Array, x: Array, known: Array, w: Weights, step: Step) -> tuple[Array, Array, Array | None]:
-    """Logits y (B, b − 1, v) of a block's slots behind the first, each with what the token in front of it adds; the
-    block (B, b), whose known token (B, 1) is followed by the likeliest; and confidences (B, b − 1, 1), if any."""
-    v, block = y.shape[-1], [known]
-    table = w("markov.table", v, m.rank)
-    logits, rows = [], []
-    for slot in range(y.shape[1]):
-        rows.append(np.take(table, block[-1], axis=0))  # (B, 1, rank)
-        logits.append(y[:, slot : slot + 1] + step.linear(rows[-1], w, "markov.out", v))
-        block.append(logits[-1].argmax(-1))
-    confidence = None
-    if m.confidence != "none":
-        read = x if m.confidence == "state" else np.concatenate([x, np.concatenate(rows, axis=1)], axis=-1)
-        confidence = step.linear(read, w, "confidence", 1, bias=True)
-    return np.concatenate(logits, axis=1), np.concatenate(block, axis=1), confidence
 
 
 def dense(d: Dense, x: Array, w: Weights, step: Step) -> Array:

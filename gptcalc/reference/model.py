@@ -31,6 +31,7 @@ from gptcalc.reference.activations import activate
 from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.block import BlockRun
 from gptcalc.reference.cache import Cache
+from gptcalc.reference.chain import chained
 from gptcalc.reference.embedding import (
     check_positions,
     embedded,
@@ -38,7 +39,7 @@ from gptcalc.reference.embedding import (
     positions_of_frames,
     projected_states,
 )
-from gptcalc.reference.head import chained, logits, pooled
+from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
 from gptcalc.reference.residuals import mixture
@@ -59,8 +60,8 @@ class Result:
     attention: list[Array] | None = None  # one (B, n_heads, T, S) an attention sublayer
     predicted: list[Array] = field(default_factory=list)  # logits of the MTP modules, (B, T − k, v)
     pooled: Array | None = None  # (B, 1 or T, …): what is read off one token or each
-    drafted: Array | None = None  # (B, block): what is drafted, where each token decides about the next
-    confidence: Array | None = None  # (B, block − 1, 1): how likely each of it is accepted
+    drafted: Array | None = None  # (B, 1 + K): what is drafted, where each token decides about the next
+    confidence: Array | None = None  # (B, K, 1): how likely each of it is accepted
     encoded: Array | None = None  # (B, N, d): an encoder's output
 
 
@@ -136,7 +137,8 @@ class Model:
         attention: also give the attention weights. last_only: logits of the last token, (B, 1, v). predict: also run
         the MTP modules, on these tokens alone. states: what layers of a draft's target made of these tokens, side by
         side (B, T, layers · d); where they are not given, seeded numbers stand for them. block: the tokens (B, block)
-        of a block that is drafted behind these, the known one and masks; its logits are (B, block − 1, v).
+        of a block that is drafted behind these, the known one and masks; its logits are (B, K, v), of the K slots that
+        draft a token.
         """
         a, new = self.architecture, self._checked(tokens)
         if (source is not None) != (a.d_source is not None and self.cache.length == 0):
@@ -172,8 +174,8 @@ class Model:
             step.cache = self._kept(layer, step.number_of_pass)
             x = self._layer(layer, x, slices[:, :, number] if slices is not None else None, w, step)
             hidden.append(x)
-        if a.block is not None:
-            x = x[:, 1:]
+        if a.target is not None and a.target.block is not None:
+            x = x[:, a.target.block - a.target.drafted :]
         elif last_only:
             x = x[..., step.new - 1 :, :] if streams is None else x[:, step.new - 1 :]
         if altup is not None:
@@ -189,10 +191,10 @@ class Model:
         self.cache.prompt = step.prompt
         self.cache.length = step.length if step.context_states is None else step.context_states[1].length
         found = Result(result, hidden, entered, step.attention, predicted, summary, encoded=step.source)
-        if a.head.markov is None:
+        if a.head.markov is None and a.head.gru is None:
             return found
-        chain = chained(a.head.markov, result, final, step.tokens[:, :1], self.weights.at("head"), step)
-        return replace(found, logits=chain[0], drafted=chain[1], confidence=chain[2])
+        chain = chained(a.head, result, final, step.tokens[:, :1], self._table(), self.weights.at("head"), step)
+        return replace(found, logits=chain.logits, drafted=chain.block, confidence=chain.confidence)
 
     def _kept(self, block: Block, number_of_pass: int) -> Cache:
         """What a layer keeps in a pass of a loop."""
@@ -247,9 +249,13 @@ class Model:
     def _embed(self, step: Step) -> Array:
         """The first block's input: (B, T, d)."""
         a, w = self.architecture, self.weights.at("embedding")
-        shape = (a.v, a.embedding.width)
-        table = w.borrowed("embedding.token", *shape) if a.embedding.borrowed else w("token", *shape)
-        return embedded(a.embedding, table, a.d, w, step)
+        return embedded(a.embedding, self._table(), a.d, w, step)
+
+    def _table(self) -> Array:
+        """The tokens' rows (v, d or the embedding's width), its own or the target's."""
+        a = self.architecture
+        shape, w = (a.v, a.embedding.width), self.weights
+        return w.borrowed("embedding.token", *shape) if a.embedding.borrowed else w("embedding.token", *shape)
 
     def _states(self, target: TargetStates, states: Array | None, step: Step) -> Array:
         """What a draft makes of its target's hidden states, which its layers continue or attend to: (B, T, d)."""

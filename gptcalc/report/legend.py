@@ -95,6 +95,12 @@ SIZES = {
     "v_ngram": "rows of the n-grams' table",
     "n_hashes": "heads of n-grams, each with rows of its own",
     "d_row": "channels of a head's row",
+    "markov_rank": "columns of the table of the tokens in front",
+    "d+markov_rank": "channels of two vectors behind each other",
+    "d_gru": "channels of the state that the drafted tokens leave",
+    "d+d_gru": "channels of two vectors behind each other",
+    "n_gates": "gates: 0 resets, 1 updates, 2 is the candidate for the new state",
+    "d_correction": "hidden units of what corrects the logits",
     "stream_rank": "channels of the bottleneck by which streams join",
     "2·d": "channels of two vectors behind each other",
 }

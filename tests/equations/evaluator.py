@@ -28,6 +28,7 @@ from gptcalc.equations.grammar import (
     Reference,
     conditions,
     sentence,
+    walk,
 )
 from gptcalc.equations.stages import Equations, Layer
 from gptcalc.reference.source import stand_in_block, stand_ins
@@ -144,8 +145,8 @@ class Run:
         self.line: Line
         self.block = next(architecture.blocks())
         self.before = before
-        #: the only new one: in a decode step, or where a state is walked along the sequence
-        self.token: int | None = None if before is None else len(tokens) - 1
+        #: of what an index runs over the only one that is new: in a decode step, or where a state is walked
+        self.only: dict[str, int] = {} if before is None else {"new": len(tokens) - 1}
         self.prefix = ""
         self.passing = ""  # in front of what a pass of a loop keeps, behind the first
         self.layer_ends: list[Array] = []  # the stream, or all streams, after every layer
@@ -232,7 +233,8 @@ class Run:
             self.left[f"{name}_{sections.get(line.part, '')}"] = self.left[f"{name}_before"] = made
 
     def walked(self, lines: list[Line]) -> Iterator[Line]:
-        """Runs the lines and gives each when it is run; those with a state token by token, so that it has no t."""
+        """Runs the lines and gives each when it is run; those with a state token by token (or slot by slot of a block
+        that is drafted), so that it has no t."""
         at = 0
         while at < len(lines):
             if self.before is not None and (at == 0 or lines[at].part != lines[at - 1].part):
@@ -246,19 +248,21 @@ class Run:
             at += len(block)
 
     def token_by_token(self, lines: list[Line]) -> None:
-        whole = self.token
+        whole = self.only
+        walking = next(index for line in lines for index in line.ranges().values() if index.role in MOVING)
         for line in lines:
             left = line.statement.left
-            if "new" not in line.roles(left):
-                if self.before is None:
+            if MOVING.isdisjoint(line.roles(left)):
+                if self.before is None or walking.role == "slots":  # each block begins anew
                     self.values[left.name] = np.zeros([line.scope[letter].size for letter in left.indices])
             elif of_itself(line):
                 self.values[left.name] = np.full([self.size(letter, line) for letter in left.indices], np.nan)
-        for token in range(self.length) if whole is None else (whole,):
-            self.token = token
+        places = (whole[walking.role],) if walking.role in whole else range(self.whole_extent(walking))
+        for place in places:
+            self.only = {**whole, walking.role: place}
             for line in lines:
                 self.run(line)
-        self.token = whole
+        self.only = whole
 
     def recall(self, before: Run, part: str) -> None:
         """What a sublayer's store lines keep is known, with room for what is new."""
@@ -288,21 +292,25 @@ class Run:
         return array
 
     def new_letter(self, letters: Iterable[str]) -> str | None:
-        """Which of the letters runs over the new tokens."""
-        return next((letter for letter in letters if self.line.scope[letter].role == "new"), None)
+        """Which of the letters runs over what has one place alone."""
+        return next((letter for letter in letters if self.line.scope[letter].role in self.only), None)
+
+    def place_of(self, letter: str) -> int:
+        """That place."""
+        return self.only[self.line.scope[letter].role]
 
     def assign(self, name: str, letters: tuple[str, ...], array: Array) -> None:
         """A value's new meaning; within a walk the new token's alone."""
         self.axes[name] = tuple(self.line.scope[letter] for letter in letters)
         moving = self.new_letter(letters)
-        if self.token is None or moving is None:
+        if moving is None:
             self.values[name] = array
             return
-        axis = letters.index(moving)
-        whole = [self.length if letter == moving else n for letter, n in zip(letters, array.shape, strict=True)]
+        axis, length = letters.index(moving), self.whole_extent(self.line.scope[moving])
+        whole = [length if letter == moving else n for letter, n in zip(letters, array.shape, strict=True)]
         old = self.values.get(name)
         new = np.full(whole, np.nan) if old is None or list(old.shape) != whole else old.copy()
-        new[(slice(None),) * axis + (self.token,)] = array[(slice(None),) * axis + (0,)]
+        new[(slice(None),) * axis + (self.place_of(moving),)] = array[(slice(None),) * axis + (0,)]
         self.values[name] = new
 
     def run(self, line: Line) -> None:
@@ -323,7 +331,7 @@ class Run:
         self.letters = tree.letters
         value = self.value(tree.right)
         new = self.new_letter(value.letters)
-        if self.token is not None and new is not None and new not in letters:
+        if new is not None and new not in letters:
             rest = tuple(letter for letter in value.letters if letter != new)
             value = Value(rest, value.over((*rest, new))[..., 0])
         assert set(value.letters) <= set(letters), (line.text, value.letters)
@@ -336,7 +344,7 @@ class Run:
         if line.kind == "store":
             array = self.keep(line, array)
         self.assign(tree.left.name, letters, array)
-        if line.kind == "sum" and self.token is None:
+        if line.kind == "sum" and not self.only:
             self.record(tree.right, letters)
         if tree.left.name in ("α", "α_C", "α_B") and "softmax" in line.text:
             if tree.left.name == "α":
@@ -347,9 +355,9 @@ class Run:
         """What a line adds to: in a step, of the new token alone."""
         array = self.values[name]
         new = self.new_letter(letters)
-        if self.token is None or new is None:
+        if new is None:
             return array
-        return array.take([self.token], axis=letters.index(new))
+        return array.take([self.place_of(new)], axis=letters.index(new))
 
     def record(self, right: Node, letters: tuple[str, ...]) -> None:
         """The sum of a line apart from what is added to it."""
@@ -370,9 +378,10 @@ class Run:
         return self.extent((line or self.line).scope[letter])
 
     def extent(self, index: Index) -> int:
+        return 1 if index.role in self.only else self.whole_extent(index)
+
+    def whole_extent(self, index: Index) -> int:
         match index.role:
-            case "new" if self.token is not None:
-                return 1
             case "new" | "past":
                 return self.length
             case "source":
@@ -412,8 +421,8 @@ class Run:
             return self.value(self.letters[name])
         if name in self.line.scope:
             numbers = np.arange(self.size(name))
-            if self.token is not None and self.line.scope[name].role == "new":
-                numbers = np.array([self.token])
+            if self.line.scope[name].role in self.only:
+                numbers = np.array([self.place_of(name)])
             return Value((name,), numbers)
         new = self.length if self.before is None else 1
         named = {"S": self.length, "T": new, "T_P": self.prompt, **self.equations.symbols, **self.named}
@@ -701,11 +710,23 @@ class Run:
         return Value((*rest, channel), x)
 
 
+#: what a state is walked along
+MOVING = frozenset({"new", "slots"})
+
+
+def is_of_a_state(line: Line) -> bool:
+    """Whether a value that has no t is made of a token's: of each in turn."""
+    tree = sentence(line.text)
+    if line.kind == "store" or not isinstance(tree.left, Reference):
+        return False
+    return Name("t") not in tree.left.indices and Name("t") in list(walk(tree.right))
+
+
 def with_states(lines: list[Line], at: int) -> list[Line]:
     """The line there; where it has a state of its sublayer, all lines up to the last that has one."""
     part = lines[at].part
     end = next((n for n in range(at, len(lines)) if lines[n].part != part), len(lines))
-    states = {line.statement.left.name for line in lines[at:end] if line.stored == "state"}
+    states = {line.statement.left.name for line in lines[at:end] if is_of_a_state(line)}
     mentions = [n for n in range(at, end) if states & {reference.name for reference in lines[n].statement.references}]
     return lines[at : mentions[-1] + 1] if mentions and mentions[0] == at else lines[at : at + 1]
 

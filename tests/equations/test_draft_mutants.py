@@ -37,10 +37,18 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      'Mark("head.weight", "logits")', "qwen3-8b-dflash"),
     ("no norm behind fc", "gptcalc.equations.embedding", "if target.out_norm is not None:", "if False:",
      "qwen3-8b-dflash"),
-    ("the table of tokens in front left out", "gptcalc.equations.head", ', E_M="head.markov.table"', "",
+    ("the table of tokens in front left out", "gptcalc.equations.chain", ', E_M="head.markov.table"', "",
      "qwen3-4b-dspark"),
-    ("a confidence of states alone", "gptcalc.equations.head",
+    ("a confidence of states alone", "gptcalc.equations.chain",
      'if head.markov.confidence == "both" else d', "if False else d", "qwen3-4b-dspark"),
+    ("gates of the token alone", "gptcalc.equations.chain", ', W_S="head.gru.state"', "", "qwen3.6-27b-domino"),
+    ("one gate for all", "gptcalc.equations.chain", 'symbols.index("n_gates", 3, "channels")',
+     'symbols.index("n_gates", 1, "channels")', "qwen3.6-27b-domino"),
+    ("the correction reads the state alone", "gptcalc.equations.chain", "_both(d, state, symbols)", "state",
+     "qwen3.6-27b-domino"),
+    ("the target's rows counted with the recurrence", "gptcalc.equations.embedding",
+     'Mark("target.embedding.token", "tokens", "embedding", borrowed=True)', 'Mark("token", "tokens")',
+     "qwen3.6-27b-domino"),
     ("k and v of the states made by matrices of their own", "gptcalc.equations.drafted", "Mark(key, ",
      'Mark(key + name, ', "qwen3-8b-dflash"),
 ]  # fmt: skip
@@ -60,15 +68,26 @@ GOLDEN: list[tuple[str, str, str, str, str]] = [
      "return np.concatenate([k, own_k], axis=2), np.concatenate([v, own_v], axis=2)", "return k, v", "dflash"),
     ("states not normed behind fc", "gptcalc.reference.embedding", "if target.out_norm is None else", "if True else",
      "dflash"),
-    ("logits of the first slots", "gptcalc.reference.model", "x = x[:, 1:]", "x = x[:, : x.shape[1] - 1]", "dflash"),
+    ("logits of the first slots", "gptcalc.reference.model",
+     "x = x[:, a.target.block - a.target.drafted :]", "x = x[:, : x.shape[1] - 1]", "dflash"),
     ("the block's keys stay in the cache", "gptcalc.reference.attention",
      "own_k, own_v = new_keys_and_values(a, x, x, w, step)",
      "own_k, own_v = (step.cache.append(key, n, y) for n, y in zip('kv', new_keys_and_values(a, x, x, w, step)))",
      "dflash"),
-    ("the known token in front of all slots", "gptcalc.reference.head", "np.take(table, block[-1], axis=0)",
-     "np.take(table, block[0], axis=0)", "dspark"),
-    ("a confidence without the token", "gptcalc.reference.head", "np.concatenate(rows, axis=1)]",
-     "np.concatenate(rows, axis=1) * 0.0]", "dspark"),
+    ("the known token in front of all slots", "gptcalc.reference.chain", "rows.after(block[-1])",
+     "rows.after(block[0])", "dspark"),
+    ("a confidence without the token", "gptcalc.reference.chain", "np.concatenate(self.read, axis=1)]",
+     "np.concatenate(self.read, axis=1) * 0.0]", "dspark"),
+    ("the recurrence forgets", "gptcalc.reference.chain", "update * self.state +", "", "domino"),
+    ("its gates the other way round", "gptcalc.reference.chain",
+     "update * self.state + (1.0 - update) * candidate", "(1.0 - update) * self.state + update * candidate", "domino"),
+    ("reset in front of the matrix", "gptcalc.reference.chain", "reset * of_state[..., 2 * g :]",
+     "step.linear(reset * self.state, w, 'state', 3 * g)[..., 2 * g :]", "domino"),
+    ("the first token corrected, too", "gptcalc.reference.chain", "if slot < self.g.first:", "if False:", "domino"),
+    ("the state begins anew with each token", "gptcalc.reference.chain", "step.linear(self.state, w",
+     "step.linear(self.state * 0.0, w", "domino"),
+    ("a shifted block's tokens drafted by the slots behind", "gptcalc.reference.model",
+     "x = x[:, a.target.block", "x = np.roll(x, -1, axis=1)[:, a.target.block", "domino_shifted"),
     ("states normed together", "gptcalc.reference.embedding",
      "apart = h.reshape(*h.shape[:2], target.layers, target.d)",
      "apart = (h / h.std(-1, keepdims=True) * 3).reshape(*h.shape[:2], target.layers, target.d) + 1", "eagle3_normed"),
@@ -80,19 +99,30 @@ COSTED: list[tuple[str, str, str, str]] = [
     ("each state drafts a block", "gptcalc.equations.model", 'self.base |= {"t": slots,',
      'self.base |= {"t": Index(new, 0, "new"),'),
     ("the block's slots see no slot", "gptcalc.equations.drafted", 'lines.sum(f"z_B[', 'lines.pointwise(f"z_B['),
-    ("logits of the known token, too", "gptcalc.equations.model", "self.model.block - 1, ", "self.model.block, "),
+    ("logits of the known token, too", "gptcalc.equations.model", "target.block - 1, ", "target.block, "),
     ("the states' keys not kept", "gptcalc.equations.drafted", 'lines.store(f"K[{k}] = k[{k}]", "keys", Pairs())',
      'lines.pointwise(f"K[{k}] = k[{k}]")'),
     ("keys of the block alone", "gptcalc.equations.drafted", '"x_T", "ť", "ť", ""', '"n", "t", "ť", ""'),
+    ("the state passes its gates once a block", "gptcalc.equations.language", "(*of.factors, of.left)", "of.factors"),
+    ("the recurrence's state in the cache", "gptcalc.equations.chain",
+     '_behind(lines, "n_S[t,ẑ]", "S_G[ẑ − {}]")', 'lines.store("S_G[đ] = S_G[đ]", "state", None)'),
+    ("the first token's logits corrected", "gptcalc.equations.chain", "if g.first else", "if False else"),
+    ("a shifted block drafts one token less", "gptcalc.equations.model", "not target.shifted:", "True:"),
 ]  # fmt: skip
 
 
 def test_nothing_is_noticed_where_nothing_is_wrong() -> None:
-    for name in ("eagle3", "eagle3_normed", "dflash", "dspark"):
+    for name in ("eagle3", "eagle3_normed", "dflash", "dspark", "domino", "domino_shifted"):
         assert worst(name) < 1e-5
     assert validate(architecture("draft")).ok
     assert validate(build({"name": "block", **ENCODERS["draft of a block"]})).ok
+    costs()
+
+
+def costs() -> None:
+    """What is worked out by hand."""
     test_drafts.test_cost_of_a_drafted_block()
+    test_drafts.test_cost_of_a_recurrence()
 
 
 @pytest.mark.parametrize(("error", "module", "old", "new", "name"), COUNTED, ids=[m[0] for m in COUNTED])
@@ -114,7 +144,7 @@ def test_a_wrong_cost_is_noticed(module: str, old: str, new: str, monkeypatch: p
     remembered.cache_clear()
     try:
         with pytest.raises((AssertionError, KeyError)):
-            test_drafts.test_cost_of_a_drafted_block()
+            costs()
     finally:
         remembered.cache_clear()
 

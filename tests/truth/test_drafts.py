@@ -81,6 +81,15 @@ DSPARK: dict[str, Any] = {
     },
 }  # fmt: skip
 
+DOMINO: dict[str, Any] = {
+    "architectures": ["DominoDraftModel"],
+    "dflash_config": {
+        "projector_type": "domino", "pure_draft_prefix_len": 1, "emb_dim": 256, "gru_hidden_dim": 1024,
+        "shift_label": False,
+    },
+}  # fmt: skip
+SHIFTED = {**DOMINO, "dflash_config": {**DOMINO["dflash_config"], "shift_label": True}}
+
 DRAFTS |= {
     "qwen3-4b-dflash": (dflash(2560, 9728, 32, 8, 128, 151936), 537_427_200, tables(151936, 2560)),
     "qwen3-8b-dflash": (dflash(4096, 12288, 32, 8, 128, 151936), 1_048_626_432, tables(151936, 4096)),
@@ -99,6 +108,12 @@ DRAFTS |= {
     ),
     "glm-5.2-dspark": (
         dflash(6144, 12288, 64, 16, 64, 154880, **DSPARK, block_size=7), 1_715_157_889, tables(154880, 6144),
+    ),
+    "qwen3.6-27b-domino": (
+        dflash(5120, 17408, 32, 8, 128, 248320, **DOMINO, num_target_layers=64), 1_814_230_272, tables(248320, 5120),
+    ),
+    "qwen3-8b-domino": (
+        dflash(4096, 12288, 32, 8, 128, 151936, **SHIFTED), 1_104_561_408, tables(151936, 4096),
     ),
 }  # fmt: skip
 
@@ -151,6 +166,24 @@ def test_cost_of_a_chain() -> None:
     assert params(chain).total - params(plain).total == 2 * 256 * 151936 + 2560 + 256 + 1
 
 
+def test_cost_of_a_recurrence() -> None:
+    """Beside DFlash: a token's row of d channels and a state of g pass three gates of g for each token that is drafted;
+    slot and state pass 256 hidden units to the vocabulary, but for the first token's. A shifted block drafts 16 tokens
+    of its 16 slots, another one 15. The state begins anew with each block: the cache is DFlash's."""
+    for name, d, v, drafted in (("qwen3.6-27b-domino", 5120, 248_320, 15), ("qwen3-8b-domino", 4096, 151_936, 16)):
+        walked = draft(name)
+        config = {**DRAFTS[name][0], "architectures": ["DFlashDraftModel"],
+                  "dflash_config": {"target_layer_ids": [1, 2, 3, 4, 5]}}  # fmt: skip
+        plain = build(read(config).document)
+        gates, hidden = 3 * 1024 * (d + 1024), 256 * (d + 1024 + v)
+        assert params(walked).total - params(plain).total == gates + hidden
+        more = drafted * gates + (drafted - 1) * hidden + (drafted - 15) * d * v
+        for context in (9, 1):
+            found = [flops(model, context=context, phase="decode").total for model in (walked, plain)]
+            assert found[0] - found[1] == 2 * more
+        assert kv(walked, context=9).bytes == kv(plain, context=9).bytes
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -162,6 +195,8 @@ def test_cost_of_a_chain() -> None:
         ({"dflash_config": {"depth": 2}}, "dflash_config.depth"),
         ({"architectures": ["DSparkDraftModel"]}, "without a Markov head"),
         ({**DSPARK, "dflash_config": {**DSPARK["dflash_config"], "markov_head_type": "rnn"}}, "markov_head_type"),
+        ({**DOMINO, "dflash_config": {"emb_dim": 8}}, "dflash_config.gru_hidden_dim is missing"),
+        ({**DOMINO, "dflash_config": {**DOMINO["dflash_config"], "gru_layers": 2}}, "dflash_config.gru_layers"),
     ],
 )
 def test_what_a_block_draft_has_not_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -200,6 +235,14 @@ def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str
         ({"target": {"layers": 3, "block": 4, "d": 32}}, "the target's table has 32 channels"),
         ({"tying": True}, "head.borrowed: there is no output matrix beside the embedding"),
         ({"head": {"rows": 30, "markov": {"rank": 2}}}, "head.markov: needs a target.block"),
+        ({"head": {"rows": 30, "gru": {"d_state": 2, "d_hidden": 3}}}, "head.gru: needs a target.block"),
+        ({"head": {"gru": {"d_state": 2, "d_hidden": 3, "first": 3}}}, "head.gru.first: leaves none of 3 tokens"),
+        ({"head": {"gru": {"d_state": 2, "d_hidden": 3}, "markov": {"rank": 2}}}, "together with head.markov"),
+        (
+            {"head": {"gru": {"d_state": 2, "d_hidden": 3}}, "embedding": {"borrowed": True, "scale": 2.0}},
+            "head.gru: reads the token table's rows as they are",
+        ),
+        ({"target": {"layers": 3, "shifted": True}}, "target.shifted: there is no block"),
     ],
 )
 def test_what_contradicts_in_a_block(changes: dict[str, Any], message: str) -> None:

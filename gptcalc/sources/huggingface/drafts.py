@@ -14,7 +14,7 @@ from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LAYER, LLAMA
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, optional, sites, size
-from gptcalc.sources.huggingface.tensors import Names, in_layers
+from gptcalc.sources.huggingface.tensors import Names, bare, in_layers
 
 #: what all of them assume, and fields of their configs that none of them reads
 _common: dict[str, Any] = {
@@ -168,4 +168,35 @@ DSPARK = DFLASH.but(
     },
 )
 
-READERS: dict[str, Reader] = {"DSparkDraftModel": DSPARK, "LlamaForCausalLMEagle3": EAGLE3, "DFlashDraftModel": DFLASH}
+DOMINO = DFLASH.but(
+    document={
+        "head": {
+            "borrowed": True,
+            "gru": {
+                "d_state": size("dflash_config.gru_hidden_dim"),
+                "d_hidden": size("dflash_config.emb_dim"),
+                "first": size("dflash_config.pure_draft_prefix_len", least=0),
+            },
+        },
+        "target": {
+            **DFLASH.document["target"],
+            "shifted": Hole(lambda fields: fields.flag("dflash_config.shift_label")),
+        },
+    },
+    only={"dflash_config.projector_type": "domino"},
+    defaults={"dflash_config.pure_draft_prefix_len": 0},
+    irrelevant=("emb_dim",),
+    names={
+        "head.gru.input": bare("prefix_gru.weight_ih_l0"),
+        "head.gru.state": bare("prefix_gru.weight_hh_l0"),
+        "head.gru.hidden": "embed_proj.0",
+        "head.gru.out": "embed_proj.2",
+    },
+)
+
+READERS: dict[str, Reader] = {
+    "DSparkDraftModel": DSPARK,
+    "LlamaForCausalLMEagle3": EAGLE3,
+    "DFlashDraftModel": DFLASH,
+    "DominoDraftModel": DOMINO,
+}

@@ -35,7 +35,7 @@ FAMILIES = {
     "diffllama": "diffllama",
     "distilbert": "distilbert",
     "doge": "doge",
-    "drafts": "LlamaForCausalLMEagle3 DFlashDraftModel DSparkDraftModel",
+    "drafts": "LlamaForCausalLMEagle3 DFlashDraftModel DSparkDraftModel DominoDraftModel",
     "dory": "dory",
     "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe paddleocr_vl_text",

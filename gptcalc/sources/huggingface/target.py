@@ -31,9 +31,8 @@ OF_DRAFTS = (
 #: what drafts have that no document can say, by words in the name of their class or of a field of theirs
 MISSING = {
     "peagle": "hidden states of its own for tokens drafted in parallel (P-EAGLE)",
-    "domino": "a recurrence over the tokens of a block that is drafted (Domino)",
     "eagle3|draft_vocab": "a class other than LlamaForCausalLMEagle3, which alone is read (EAGLE-3)",
-    "dflash|dspark": "a class other than DFlashDraftModel and DSparkDraftModel, which alone are read (DFlash)",
+    "dflash|dspark|domino": "a class other than DFlashDraftModel, DSparkDraftModel and DominoDraftModel (DFlash)",
     "medusa|hydra": "heads for further tokens behind another model's last hidden state",
 }
 MISSING_ELSE = "layers that read hidden states of another model"

@@ -149,6 +149,7 @@ MATRICES = frozenset({
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
     "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
     "shift_a", "shift_b", "spread", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
+    "input", "state", "hidden",
 })  # fmt: skip
 
 
