@@ -15,10 +15,11 @@ equations' values are placed in their order, with what ggml does otherwise than 
   keys and values in 16 bits: a copy, where the cache has others (ggml-cuda/fattn.cu, get_alloc_size).
 - What has to be multiplied with matrices on the host is done on the device, for 32 tokens and more: one at a time is
   copied in (ggml_backend_sched_split_graph).
+- Recurrent mixers are other operations than the equations' lines (ggml_recurrent.py).
 - Logits come last, for as many tokens as may be asked for.
 
-llama.cpp's own scheduler (v0.5.0, October 2026) says the same, for 60 models on a device without data: of attention and
-experts 0.1 % off in the median, 9 % at most, 16 % with a pass full of logits; of recurrent layers up to 40 %.
+llama.cpp's own scheduler (v0.5.0, October 2026) says the same, for 66 models on a device without data: 0.1 % off in the
+median, 9 % at most, 16 % with a pass full of logits; up to 40 % with recurrent mixers whose operations aren't known.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from itertools import count
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias
 
+from gptcalc.analysis.memory.ggml_recurrent import ONTO_STREAM, Operation, operations
 from gptcalc.analysis.memory.live import Value, elements, lives
 from gptcalc.analysis.memory.sharding import Layout, share
+from gptcalc.architecture import by_prefix, sublayers
 from gptcalc.dtypes import FP16, FP32
-from gptcalc.equations import Chosen, Line, Pairs, Stage
+from gptcalc.equations import Chosen, Layer, Line, Pairs
 
 #: how often the same layers are placed: from then on nothing changes
 TIMES = 2
@@ -43,8 +46,9 @@ PLACE = 8
 #: tokens from which on the device multiplies with matrices that are on the host (GGML_OP_OFFLOAD_MIN_BATCH)
 OFFLOADED = 32
 
-#: what was measured exceeds what is placed here by at most so many percent of it; where layers are recurrent
-MARGIN, MARGIN_RECURRENT = 16, 40
+#: what was measured exceeds what is placed here by at most so many percent of it; with recurrent mixers whose
+#: operations are not known
+MARGIN, MARGIN_UNKNOWN = 16, 40
 
 ALONE = Layout()
 
@@ -53,6 +57,7 @@ class Work(NamedTuple):
     """The worst pass: its tokens, rows of logits, cells of a whole cache and of windows, and how scores are made."""
 
     tokens: int
+    sequences: int
     rows: int
     full: int
     windows: int
@@ -61,16 +66,19 @@ class Work(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Numbers of a value: for each token, for each pair of a token and a cell, in 16 bits for each cell."""
+    """Numbers of a value: for each token, for each pair of a token and a cell, in 16 bits for each cell, for each
+    sequence."""
 
     token: int = 0
     pair: int = 0
     half: int = 0
     window: bool = False  # whether the cells are a window's
+    sequence: int = 0
 
     def bytes(self, work: Work) -> int:
         cells = work.windows if self.window else work.full
-        size = FP32.block_bytes * work.tokens * (self.token + (0 if work.flash else cells * self.pair))
+        numbers = work.tokens * (self.token + (0 if work.flash else cells * self.pair))
+        size = FP32.block_bytes * (numbers + work.sequences * self.sequence)
         return size + (FP16.block_bytes * cells * self.half if work.converted else 0)
 
 
@@ -130,10 +138,11 @@ class Arena:
 
 
 class Part:
-    """A stage as operations on blocks."""
+    """A layer as operations on blocks."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.lines, self.made, read = lives(stage)
+    def __init__(self, layer: Layer, d: int, onto: bool) -> None:
+        """d: width of the stream; onto: what is made is added to the stream, else the stream to it."""
+        self.lines, self.made, read = lives(layer)
         self.read = [[] if line.kind == "read" else values for line, values in zip(self.lines, read, strict=True)]
         self.cached = sum(_numbers(line) for line in self.lines)
         self.root: dict[Value, Value] = {}
@@ -142,7 +151,27 @@ class Part:
         self._blocks: dict[Value, int] = {}
         self._numbers = count()
         self._roots()
+        self.onto = onto
+        self.seen: set[Value] = set()  # of which a view goes on
+        self.known = True  # whether the operations of all recurrent mixers are
+        self.mixers = self._mixers(layer, d)
         self.steps = self._steps()
+
+    def _mixers(self, layer: Layer, d: int) -> list[tuple[range, list[Operation]]]:
+        """The lines of recurrent mixers, with the operations that stand for them."""
+        found = []
+        for prefix, mixer in by_prefix(layer.block).items():
+            own = [at for at, line in enumerate(self.lines) if line.part == prefix]
+            if not any(self.lines[at].stored in ("state", "convolution") for at in own):
+                continue
+            known = operations(mixer, d)
+            if known is None:
+                self.known = False
+                continue
+            first = next(at for at in own if self.lines[at].kind == "sum")
+            last = next(at for at in own if at > first and self.lines[at].statement.left.name == "y")
+            found.append((range(first, last + 1), known))
+        return found
 
     def _roots(self) -> None:
         """Values that lie in the same block, and until when that is needed."""
@@ -172,6 +201,11 @@ class Part:
         found = []
         joined = _joined(self.lines)
         for at, (line, value, operands) in enumerate(zip(self.lines, self.made, self.read, strict=True)):
+            if any(at in inside for inside, _ in self.mixers):
+                found += [
+                    step for inside, known in self.mixers if at == inside[0] for step in self._mixed(inside, known)
+                ]
+                continue
             if at in joined:
                 found.append(self._side_by_side(at, joined[at]))
             frees, attends = tuple(map(self._block, self.ends[at])), _attends(line)
@@ -183,9 +217,29 @@ class Part:
                 extent = extent._replace(half=self.cached, window=_is_windowed(line.condition))
             over: tuple[int, ...] = ()
             if line.kind == "pointwise" and not _is_gate(line, operands):
-                ordered = operands[::-1] if line.is_stream else operands  # the stream is added to what a layer made
-                over = tuple(n for v in ordered if (n := self._block(self.root[v])) in frees and not _is_reshaped(v))
+                ordered = operands[::-1] if line.is_stream and not self.onto else operands
+                whole = [v for v in ordered if v not in self.seen and not _is_reshaped(v)]
+                over = tuple(n for v in whole if (n := self._block(self.root[v])) in frees)
             found.append(Step(self._block(value), extent, frees, over, _before(line, extent), attends))
+        return found
+
+    def _mixed(self, inside: range, known: Sequence[Operation]) -> list[Step]:
+        """The operations of a recurrent mixer."""
+        output = self.made[inside[-1]]
+        assert output is not None
+        if known[-1].seen:
+            self.seen.add(output)
+        numbers = {operation.made: next(self._numbers) for operation in known[:-1]}
+        numbers[known[-1].made] = self._block(output)
+        last = {name: at for at, operation in enumerate(known) for name in operation.reads}
+        entered = [self._block(v) for at in inside for v in self.ends[at] if v.made < inside[0]]
+        found = []
+        for at, operation in enumerate(known):
+            frees = [numbers[name] for name in operation.reads if last[name] == at and name in numbers]
+            frees += entered if last["n"] == at else []
+            over = (numbers[operation.over],) if operation.over else ()
+            extent = Extent(operation.token, sequence=operation.sequence)
+            found.append(Step(numbers[operation.made], extent, tuple(frees), over))
         return found
 
     def _side_by_side(self, first: int, second: int) -> Step:
@@ -301,18 +355,18 @@ def _joined(lines: Sequence[Line]) -> dict[int, int]:
 class Graph:
     """The operations of a device's part of a pass."""
 
-    def __init__(self, stages: Sequence[tuple[Stage, int]], d: int, v: int, copied: int = 0, streams: int = 1) -> None:
-        """stages: the layers on the device, with how often each runs; d: width of the stream; v: of logits.
+    def __init__(self, layers: Sequence[tuple[Layer, int]], d: int, v: int, copied: int = 0, streams: int = 1) -> None:
+        """layers: those on the device, with how often each runs; d: width of the stream; v: of logits.
 
         streams: values as wide as the stream that an earlier device passes on; copied: bytes of the largest matrix that
         is copied in from the host.
         """
         self.d, self.v, self.streams, self.copied = d, v, streams, copied
         self._known: dict[tuple[Work, int], int] = {}
-        self.parts = [part for stage, times in stages for part in [Part(stage)] * min(times, TIMES)]
-        is_recurrent = any(line.stored == "state" for stage, _ in stages for line in stage.lines)
-        self.margin = MARGIN_RECURRENT if is_recurrent else MARGIN
-        kept = [line for stage, _ in stages for line in stage.lines if isinstance(line.kept, Pairs)]
+        onto = any(isinstance(mixer, ONTO_STREAM) for layer, _ in layers for mixer in sublayers(layer.block))
+        self.parts = [part for layer, times in layers for part in [Part(layer, d, onto)] * min(times, TIMES)]
+        self.margin = MARGIN if all(part.known for part in self.parts) else MARGIN_UNKNOWN
+        kept = [line for layer, _ in layers for line in layer.lines if isinstance(line.kept, Pairs)]
         self.caches = sorted({_is_windowed(line.kept) for line in kept})
         self.values = sum(
             max(

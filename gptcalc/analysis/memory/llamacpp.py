@@ -47,6 +47,7 @@ class Buffers:
         flash = self.how.flash_attn == "on"
         return Work(
             tokens=tokens,
+            sequences=min(sequences, tokens),
             rows=tokens if self.how.logits == "all" else min(sequences, tokens),
             full=max((n for windowed, n in cells if not windowed), default=0),
             windows=max((n for windowed, n in cells if windowed), default=0),
