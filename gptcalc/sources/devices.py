@@ -94,15 +94,23 @@ def device(name: str) -> DeviceModel:
     known = _read(word)
     if word in known:
         return _model(word, known[word])
-    spelled = {_plain(smi): key for key, entry in known.items() if (smi := entry.get("smi")) is not None}
+    spelled = {_plain(smi): key for key, entry in known.items() for smi in _printed(entry)}
     spelled |= {short: key for smi, key in list(spelled.items()) if (short := _bare(smi)) not in known}
     if word in spelled:
         return _model(spelled[word], known[spelled[word]])
-    raise _no_device(name, [key for key in known if key.startswith(f"{word}-")], known)
+    raise _no_device(name, [key for key in known if _names(word, key)], known)
+
+
+def _names(word: str, key: str) -> bool:
+    """Whether a word is a device's name but for its beginning, its form or its size: h100, m4-max, 4090, mi300."""
+    begins, _, behind = f"-{key}".partition(f"-{word}")
+    return len(word) > 2 and begins + behind != f"-{key}" and not behind[:1].isdigit()
 
 
 def _no_device(name: str, kinds: list[str], known: Iterable[str]) -> InputError:
     """Which one is meant is asked, never guessed: another generation would be another answer."""
+    if len(kinds) == 1:
+        return InputError(f"--device: no device {printable(name)!r}", f"did you mean {kinds[0]}?", "usage")
     if kinds:
         return InputError(
             f"--device: {printable(name)!r} is sold in several forms", "say which: " + ", ".join(kinds), "usage"
@@ -127,6 +135,12 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "-", name.strip().lower())
 
 
+def _printed(entry: Mapping[str, Any]) -> list[str]:
+    """The names that the driver's tool prints: one, or several for the same device."""
+    smi = entry.get("smi")
+    return smi if isinstance(smi, list) else [] if smi is None else [smi]
+
+
 def _bare(smi: str) -> str:
     """A driver's name without the maker."""
     return re.sub(r"^(nvidia-geforce|nvidia|amd-instinct|tesla)-", "", smi)
@@ -145,6 +159,6 @@ def _model(name: str, entry: Mapping[str, Any]) -> DeviceModel:
         peak={kind: int(Fraction(str(rate)) * 10**12) for kind, rate in entry["peak"].items()},
         source=entry["source"],
         memory_source=entry["memory_source"],
-        smi=entry.get("smi"),
+        smi=next(iter(_printed(entry)), None),
         unverified=entry.get("unverified"),
     )

@@ -23,6 +23,10 @@ from gptcalc.sources import devices
         ("Tesla V100-PCIE-16GB", "v100-pcie-16gb", None),
         ("NVIDIA GB10", "dgx-spark", None),
         ("apple-m2-ultra-192gb", "apple-m2-ultra-192gb", None),
+        ("NVIDIA GH200 480GB", "gh200-96gb", None),  # the tool names it by the host's memory
+        ("2x NVIDIA GH200 120GB", "gh200-96gb", 2),
+        ("NVIDIA GH200 144G HBM3e", "gh200-144gb", None),
+        ("NVIDIA GB300", "gb300", None),
     ],
 )
 def test_names(word: str, name: str, count: int | None) -> None:
@@ -32,7 +36,14 @@ def test_names(word: str, name: str, count: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("word", "forms"),
-    [("h100", "h100-sxm, h100-pcie, h100-nvl"), ("apple-m3-ultra", "apple-m3-ultra-96gb, apple-m3-ultra-256gb")],
+    [
+        ("h100", "h100-sxm, h100-pcie, h100-nvl"),
+        ("apple-m3-ultra", "apple-m3-ultra-96gb, apple-m3-ultra-256gb"),
+        ("m3-ultra", "apple-m3-ultra-96gb, apple-m3-ultra-256gb"),
+        ("gh200", "say which: gh200-96gb, gh200-144gb"),  # not h200
+        ("4090", "did you mean rtx-4090?"),
+        ("mi300", "did you mean mi300x?"),
+    ],
 )
 def test_one_of_several_forms_is_asked_for(word: str, forms: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -40,7 +51,7 @@ def test_one_of_several_forms_is_asked_for(word: str, forms: str) -> None:
     assert forms in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("word", ["h300", "gh200", "h1000", "0xh200"])
+@pytest.mark.parametrize("word", ["h300", "gh2000", "h1000", "0xh200"])
 def test_never_another_generation(word: str) -> None:
     with pytest.raises(InputError) as caught:
         devices.asked(word)
