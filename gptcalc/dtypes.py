@@ -53,6 +53,7 @@ GGML = {
         DType("q6_k", 256, 210), DType("iq1_s", 256, 50), DType("iq1_m", 256, 56), DType("iq2_xxs", 256, 66),
         DType("iq2_xs", 256, 74), DType("iq2_s", 256, 82), DType("iq3_xxs", 256, 98), DType("iq3_s", 256, 110),
         DType("iq4_xs", 256, 136), DType("tq1_0", 256, 54), DType("tq2_0", 256, 66),
+        DType("q1_0", 128, 18), DType("q2_0", 64, 18),
     )
 }  # fmt: skip
 

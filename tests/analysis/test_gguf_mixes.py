@@ -62,6 +62,11 @@ def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
         ("phi-4", "q2_k_s", 5_540_720_640),
         ("phi-4", "tq1_0", 3_587_543_040),
         ("phi-4", "mxfp4_moe", 15_576_944_640),
+        ("phi-4", "q1_0", 2_412_318_720),
+        ("phi-4", "q2_0", 4_546_007_040),
+        ("qwen3-30b-a3b", "q1_0", 4_554_450_944),
+        ("qwen3-30b-a3b", "q2_0", 8_889_989_120),
+        ("llama-3.2-1b", "q2_0", 489_418_880),
         ("deepseek-v3.2", "iq1_s", 133_904_634_880),
         ("deepseek-v3.2", "iq2_xs", 195_469_095_936),
         ("deepseek-v3.2", "iq2_m", 217_824_095_232),
@@ -82,6 +87,12 @@ def test_published_and_full_size(preset: str, dtype: str, size: int) -> None:
 def test_smallest_types(preset: str, dtype: str, size: int) -> None:
     """IQ types and importance matrices, by llama.cpp's dry run on full-size headers without data."""
     assert total(load(preset).architecture, dtype) == size
+
+
+def test_rows_that_q1_0_has_no_blocks_for() -> None:
+    """llama-quantize has no other type for them, and stops."""
+    with pytest.raises(InputError, match="rows of 10,944 numbers are no whole blocks of 128"):
+        total(load("deepseek-v2-lite").architecture, "q1_0")
 
 
 def test_types_by_hand() -> None:

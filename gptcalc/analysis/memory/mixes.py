@@ -18,7 +18,7 @@ Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 = (GGML[name] for name in ("q8_0", "q5_1", "q5_0", 
 Q2_K, Q3_K, Q4_K, Q5_K, Q6_K = (GGML[f"q{bits}_k"] for bits in (2, 3, 4, 5, 6))
 IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S = (GGML[f"iq{name}"] for name in ("1_s", "1_m", "2_xxs", "2_xs", "2_s"))
 IQ3_XXS, IQ3_S, IQ4_XS, IQ4_NL = (GGML[f"iq{name}"] for name in ("3_xxs", "3_s", "4_xs", "4_nl"))
-TQ1_0, TQ2_0 = GGML["tq1_0"], GGML["tq2_0"]
+TQ1_0, TQ2_0, Q1_0, Q2_0 = (GGML[name] for name in ("tq1_0", "tq2_0", "q1_0", "q2_0"))
 
 #: each mix and the type that it gives to a matrix without a rule of its own
 MIXES = {
@@ -26,7 +26,8 @@ MIXES = {
     "q5_0": Q5_0, "q4_k_m": Q4_K, "q4_k_s": Q4_K, "q4_1": Q4_1, "q4_0": Q4_0, "q3_k_l": Q3_K, "q3_k_m": Q3_K,
     "q3_k_s": Q3_K, "q2_k": Q2_K, "q2_k_s": Q2_K, "iq4_nl": IQ4_NL, "iq4_xs": IQ4_XS, "iq3_m": IQ3_S, "iq3_s": IQ3_S,
     "iq3_xs": IQ3_S, "iq3_xxs": IQ3_XXS, "iq2_m": IQ2_S, "iq2_s": IQ2_XS, "iq2_xs": IQ2_XS, "iq2_xxs": IQ2_XXS,
-    "iq1_m": IQ1_M, "iq1_s": IQ1_S, "tq2_0": TQ2_0, "tq1_0": TQ1_0, "mxfp4_moe": MXFP4,
+    "iq1_m": IQ1_M, "iq1_s": IQ1_S, "tq2_0": TQ2_0, "tq1_0": TQ1_0, "q2_0": Q2_0,
+    "q1_0": Q1_0, "mxfp4_moe": MXFP4,
 }  # fmt: skip
 
 #: what llama-quantize calls some of them besides (tools/quantize/quantize.cpp)
@@ -54,7 +55,7 @@ NEEDS_IMATRIX = LOW | {"iq3_xxs", "q2_k_s"}
 #: a type whose blocks don't divide a row gives way to one with smaller blocks
 FALLBACK = {
     **dict.fromkeys((IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ4_XS), IQ4_NL),
-    **dict.fromkeys((Q2_K, Q3_K, TQ1_0, TQ2_0), Q4_0),
+    **dict.fromkeys((Q2_K, Q3_K, TQ1_0, TQ2_0, Q2_0), Q4_0),
     Q4_K: Q5_0,
     Q5_K: Q5_1,
     Q6_K: Q8_0,
@@ -214,6 +215,8 @@ def tensor_type(mix: str, use: Rule, row: int, model: Traits, i: int = 0, n: int
 
 def fitting(chosen: DType, row: int) -> DType:
     """The type, or where its blocks don't divide the row another."""
+    if row % chosen.block and chosen == Q1_0:
+        raise InputError(f"q1_0: rows of {row:,} numbers are no whole blocks of {chosen.block}", "llama-quantize stops")
     if row % chosen.block:
         chosen = FALLBACK.get(chosen, FP16)
     return chosen if row % chosen.block == 0 else FP16
@@ -253,7 +256,7 @@ def _table(mix: str) -> DType:
         return Q2_K
     if mix in ("iq2_s", "iq2_m", "iq3_xxs"):
         return IQ3_S
-    return Q4_K if mix in ("tq1_0", "tq2_0") else MIXES[mix]
+    return Q4_K if mix in ("tq1_0", "tq2_0", "q2_0") else MIXES[mix]
 
 
 def _v_low(mix: str, model: Traits) -> DType:

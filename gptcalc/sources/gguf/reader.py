@@ -31,7 +31,7 @@ TYPES: dict[int, DType] = {
     22: DType("iq2_s", 256, 82), 23: DType("iq4_xs", 256, 136), 24: DType("i8", 1, 1), 25: DType("i16", 1, 2),
     26: DType("i32", 1, 4), 27: DType("i64", 1, 8), 28: DType("fp64", 1, 8), 29: DType("iq1_m", 256, 56), 30: BF16,
     34: DType("tq1_0", 256, 54), 35: DType("tq2_0", 256, 66), 39: MXFP4, 40: DType("nvfp4", 64, 36),
-    41: DType("q1_0", 128, 18),
+    41: GGML["q1_0"], 42: GGML["q2_0"],
 }  # fmt: skip
 
 #: metadata values: struct's letter of a number; 8 is a string, 9 an array
