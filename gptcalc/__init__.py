@@ -8,6 +8,7 @@
     gptcalc.flops(model, context=1024).total
     gptcalc.memory(model, dtype="int4", tp=2).per_device.total
     gptcalc.fit(model, "24GiB", dtype="fp8").max_context
+    gptcalc.serve(model, "h100-sxm", engine="vllm", context=8192).tokens  # draft="llama-3.2-1b" with either
     gptcalc.compare(["gpt2", model], columns="model,total")  # a list of dictionaries, a table in a notebook
     gptcalc.load({"d": 512, "v": 32000, "c": 2048, "n_heads": 8, "n_layers": 6, "d_ff": 1408})
     gptcalc.time(model, "h100-sxm", context=8192).per_token_s
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         memory,
         params,
         presets,
+        serve,
         sweep,
         time,
         trace,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InputError", "__version__", "compare", "design", "diff", "explain", "fit", "flops", "kv", "load", "memory",
-    "params", "presets", "sweep", "time", "trace", "train", "training",
+    "params", "presets", "serve", "sweep", "time", "trace", "train", "training",
 ]  # fmt: skip
 
 

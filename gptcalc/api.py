@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gptcalc.answers import Outcome
 from gptcalc.conventions import (
+    DEVICE_SHARE,
     CompareRun,
     DiffRun,
     ExplainRun,
@@ -18,6 +19,7 @@ from gptcalc.conventions import (
     PretrainRun,
     RoomRun,
     Run,
+    Share,
     TimeRun,
     TrainingRun,
 )
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from gptcalc.analysis.memory.cache import KVCache
     from gptcalc.analysis.memory.fit import Fit
     from gptcalc.analysis.memory.result import Memory
+    from gptcalc.analysis.memory.serve import Served
     from gptcalc.analysis.params import Params
     from gptcalc.analysis.pretraining import Pretraining
     from gptcalc.analysis.timed import Timed
@@ -42,10 +45,12 @@ if TYPE_CHECKING:
     from gptcalc.tracing import Trace
 
     AnyModel: TypeAlias = Reference | Model | Architecture
+else:
+    AnyModel = object  # what names a model is read where it is loaded
 
 __all__ = [
     "InputError", "compare", "design", "diff", "explain", "fit", "flops", "kv", "load", "memory", "params", "presets",
-    "sweep", "time", "trace", "train", "training",
+    "serve", "sweep", "time", "trace", "train", "training",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -100,15 +105,33 @@ def flops(model: AnyModel, how: FlopsRun) -> Flops:
     return counted(_architecture(model), how)
 
 
-@_options(InferenceRun)
-def memory(model: AnyModel, how: InferenceRun) -> Memory:
+class DraftedRun(InferenceRun, frozen=True, kw_only=True):
+    """A served model, and one beside it that proposes tokens."""
+
+    draft: AnyModel | None = None
+
+
+class DraftedFitRun(FitRun, frozen=True, kw_only=True):
+    """The same on a device of so many bytes."""
+
+    draft: AnyModel | None = None
+
+
+class ServedRun(DraftedFitRun, frozen=True, kw_only=True):
+    """The same on a device by name, of which a driver and others have a share."""
+
+    utilization: Share = DEVICE_SHARE
+
+
+@_options(DraftedRun)
+def memory(model: AnyModel, how: DraftedRun) -> Memory:
     """What the fullest of the devices that run a model must hold, and all of them in sum."""
     from gptcalc.analysis.memory.account import held_by
 
-    return held_by(_architecture(model, weighed=how.dtype is None), how)
+    return held_by(_architecture(model, weighed=how.dtype is None), how, _proposer(how))
 
 
-def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, P], Fit]:
+def _fit(how: Callable[P, DraftedFitRun]) -> Callable[Concatenate[AnyModel, str | int, P], Fit]:
     def fit(model: AnyModel, budget: str | int, /, *args: P.args, **options: P.kwargs) -> Fit:
         """Whether a model fits devices of so many bytes ("24GiB"), and the most that does."""
         from gptcalc import units
@@ -116,12 +139,34 @@ def _fit(how: Callable[P, FitRun]) -> Callable[Concatenate[AnyModel, str | int, 
 
         capacity = units.size(budget) if isinstance(budget, str) else budget
         run = how(*args, **options)
-        return fitted(_architecture(model, weighed=run.dtype is None), capacity, run)
+        return fitted(_architecture(model, weighed=run.dtype is None), capacity, run, draft=_proposer(run))
 
     return documented(fit, how)
 
 
-fit = _fit(FitRun)
+fit = _fit(DraftedFitRun)
+
+
+def _serve(how: Callable[P, ServedRun]) -> Callable[Concatenate[AnyModel, str, P], Served]:
+    def serve(model: AnyModel, device: str, /, *args: P.args, **options: P.kwargs) -> Served:
+        """What a server has left for its cache on a device by name, or on several ("4xh100-sxm")."""
+        from gptcalc.analysis.memory.serve import served
+        from gptcalc.analysis.memory.sharding import over
+        from gptcalc.sources.devices import asked
+
+        named, run = asked(device), how(*args, **options)
+        architecture = _architecture(model, weighed=run.dtype is None)
+        spread = over(architecture, named.number, run)
+        return served(architecture, named.model.visible, spread, named.model.title, _proposer(run))
+
+    return documented(serve, how)
+
+
+serve = _serve(ServedRun)
+
+
+def _proposer(how: DraftedRun | DraftedFitRun) -> Architecture | None:
+    return None if how.draft is None else _architecture(how.draft, weighed=how.dtype is None)
 
 
 def _time(how: Callable[P, TimeRun]) -> Callable[Concatenate[AnyModel, str, P], Timed]:

@@ -10,8 +10,9 @@ import pytest
 
 import gptcalc
 from gptcalc import InputError, conventions
+from gptcalc.api import DraftedFitRun, DraftedRun
 from gptcalc.cli import run
-from gptcalc.conventions import CacheRun, FitRun, FlopsRun, InferenceRun, RoomRun, Run, TrainingRun
+from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, RoomRun, Run, TrainingRun
 from gptcalc.options import declared, spelled
 
 #: a wrong call of the library, and the same on the command line
@@ -61,7 +62,7 @@ def test_a_budget_is_a_size(budget: int | str) -> None:
 
 @pytest.mark.parametrize(
     ("function", "kind"),
-    [(gptcalc.kv, RoomRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, InferenceRun), (gptcalc.fit, FitRun)],
+    [(gptcalc.kv, RoomRun), (gptcalc.flops, FlopsRun), (gptcalc.memory, DraftedRun), (gptcalc.fit, DraftedFitRun)],
 )
 def test_keyword_arguments_are_the_fields(function: Callable[..., Any], kind: type[Run]) -> None:
     shown = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}

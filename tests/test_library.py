@@ -40,6 +40,15 @@ ANSWERS = {
     "memory": (library.memory("gpt2", tp=2), ("memory", "gpt2", "--tp", "2")),
     "training": (library.training("gpt2", zero=1, dp=2), ("memory", "gpt2", "--training", "--zero", "1", "--dp", "2")),
     "fit": (library.fit("gpt2", "1GiB"), ("fit", "gpt2", "--budget", "1GiB")),
+    "memory with a draft": (library.memory("gpt2-medium", draft="gpt2"), ("memory", "gpt2-medium", "--draft", "gpt2")),
+    "fit with a draft": (
+        library.fit("gpt2-medium", "1GiB", draft="gpt2", utilization=0.9),
+        ("fit", "gpt2-medium", "--draft", "gpt2", "--budget", "1GiB", "--utilization", "0.9"),
+    ),
+    "serve": (
+        library.serve("llama-3-8b", "2xh100-sxm", engine="vllm", context=8192),
+        ("serve", "llama-3-8b", "--device", "2xh100-sxm", "--engine", "vllm", "--context", "8K"),
+    ),
     "explain": (library.explain("gpt2", context=8), ("explain", "gpt2", "--context", "8")),
     "trace": (library.trace("gpt2", context=8, decode=2), ("trace", "gpt2", "--context", "8", "--decode", "2")),
     "time": (library.time("gpt2", "h100-sxm", batch=2), ("time", "gpt2", "--device", "h100-sxm", "--batch", "2")),

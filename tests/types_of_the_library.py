@@ -13,6 +13,10 @@ gptcalc.memory("gpt2", tp="2")  # type: ignore[arg-type]
 gptcalc.memory("gpt2", zero=1)  # type: ignore[call-arg]
 gptcalc.fit("gpt2", "1GiB", utilization=0.9)
 gptcalc.fit("gpt2")  # type: ignore[call-arg]
+gptcalc.memory("gpt2", draft=gptcalc.load("gpt2"))
+gptcalc.fit("gpt2", 2**30, draft=3)  # type: ignore[arg-type]
+assert_type(gptcalc.serve("gpt2", "h100-sxm", draft="gpt2", context=8).tokens, int)
+gptcalc.serve("gpt2")  # type: ignore[call-arg]
 gptcalc.load(Path("config.json"))
 gptcalc.load({"d": 8})
 gptcalc.load(3)  # type: ignore[arg-type]
