@@ -2,7 +2,7 @@
 (DSpark), or a recurrence over all of them (Domino).
 
 Letters: t tokens that are drafted; ṛ columns of a table of the tokens in front; ẑ two vectors behind each other; ĝ the
-gates of a recurrence: reset, update, candidate; đ channels of its state, ď the same where it is read; ĥ hidden units.
+gates of a recurrence: reset, update, candidate; ḏ channels of its state, ď the same where it is read; ĥ hidden units.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def scope(head: Head, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["ṛ"] = rank = symbols.index("markov_rank", head.markov.rank, "channels")
         letters["ẑ"] = _both(d, rank, symbols) if head.markov.confidence == "both" else d
     if head.gru is not None:
-        letters["đ"] = letters["ď"] = state = symbols.index("d_gru", head.gru.d_state, "channels")
+        letters["ḏ"] = letters["ď"] = state = symbols.index("d_gru", head.gru.d_state, "channels")
         letters["ĝ"] = symbols.index("n_gates", 3, "channels")
         letters["ẑ"] = _both(d, state, symbols)
         letters["ĥ"] = symbols.index("d_correction", head.gru.d_hidden, "channels")
@@ -49,12 +49,12 @@ def markov(lines: Lines, m: Markov) -> None:
 def gru(lines: Lines, g: Gru, e: Embedding) -> None:
     """The same of all tokens in front. The gates as torch has them (torch.nn.GRU): reset, update, candidate."""
     lines.pointwise("e_M[t,i] = E[u,i], u = drafted(t)", saved=2, E=table(e, elsewhere=True))
-    lines.sum("G_E[t,ĝ,đ] = Σ_i e_M[t,i]·W_E[i,ĝ,đ]", saved=2, W_E="head.gru.input")
-    lines.sum("G_H[t,ĝ,đ] = Σ_ď S_G[ď]·W_S[ď,ĝ,đ]", saved=2, W_S="head.gru.state")
-    lines.pointwise("r_G[t,đ] = σ(G_E[t,0,đ] + G_H[t,0,đ])", saved=2)
-    lines.pointwise("z_G[t,đ] = σ(G_E[t,1,đ] + G_H[t,1,đ])", saved=2)
-    lines.pointwise("h_G[t,đ] = tanh(G_E[t,2,đ] + r_G[t,đ]·G_H[t,2,đ])", saved=2)
-    lines.pointwise("S_G[đ] = z_G[t,đ]·S_G[đ] + (1 − z_G[t,đ])·h_G[t,đ]")
+    lines.sum("G_E[t,ĝ,ḏ] = Σ_i e_M[t,i]·W_E[i,ĝ,ḏ]", saved=2, W_E="head.gru.input")
+    lines.sum("G_H[t,ĝ,ḏ] = Σ_ď S_G[ď]·W_S[ď,ĝ,ḏ]", saved=2, W_S="head.gru.state")
+    lines.pointwise("r_G[t,ḏ] = σ(G_E[t,0,ḏ] + G_H[t,0,ḏ])", saved=2)
+    lines.pointwise("z_G[t,ḏ] = σ(G_E[t,1,ḏ] + G_H[t,1,ḏ])", saved=2)
+    lines.pointwise("h_G[t,ḏ] = tanh(G_E[t,2,ḏ] + r_G[t,ḏ]·G_H[t,2,ḏ])", saved=2)
+    lines.pointwise("S_G[ḏ] = z_G[t,ḏ]·S_G[ḏ] + (1 − z_G[t,ḏ])·h_G[t,ḏ]")
     _behind(lines, "n_S[t,ẑ]", "S_G[ẑ − {}]")
     later = Later(g.first, lines.scope["t"].size) if g.first else None
     lines.sum("H_G[t,ĥ] = Σ_ẑ n_S[t,ẑ]·W_H[ẑ,ĥ]", later, 2, W_H="head.gru.hidden")

@@ -271,9 +271,10 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
 
     def factors(self) -> list[Index]:
         """What the sum's terms and results run over, each letter once: where a state is walked, results have the token
-        that none of their factors has."""
+        that none of their factors has. None where nothing is summed."""
         of = self.statement
-        letters = dict.fromkeys(letter for ref in (*of.factors, of.left) for letter in ref.indices)
+        multiplied = (*of.factors, of.left) if of.factors else ()
+        letters = dict.fromkeys(letter for ref in multiplied for letter in ref.indices)
         return [self.scope[letter] for letter in letters]
 
     def joint(self, indices: Iterable[Index]) -> tuple[Condition | None, list[Index]]:

@@ -103,9 +103,10 @@ COSTED: list[tuple[str, str, str, str]] = [
     ("the states' keys not kept", "gptcalc.equations.drafted", 'lines.store(f"K[{k}] = k[{k}]", "keys", Pairs())',
      'lines.pointwise(f"K[{k}] = k[{k}]")'),
     ("keys of the block alone", "gptcalc.equations.drafted", '"x_T", "ť", "ť", ""', '"n", "t", "ť", ""'),
-    ("the state passes its gates once a block", "gptcalc.equations.language", "(*of.factors, of.left)", "of.factors"),
+    ("the state passes its gates once a block", "gptcalc.equations.language", "(*of.factors, of.left) if",
+     "of.factors if"),
     ("the recurrence's state in the cache", "gptcalc.equations.chain",
-     '_behind(lines, "n_S[t,ẑ]", "S_G[ẑ − {}]")', 'lines.store("S_G[đ] = S_G[đ]", "state", None)'),
+     '_behind(lines, "n_S[t,ẑ]", "S_G[ẑ − {}]")', 'lines.store("S_G[ḏ] = S_G[ḏ]", "state", None)'),
     ("the first token's logits corrected", "gptcalc.equations.chain", "if g.first else", "if False else"),
     ("a shifted block drafts one token less", "gptcalc.equations.model", "not target.shifted:", "True:"),
 ]  # fmt: skip
