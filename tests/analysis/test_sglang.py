@@ -73,3 +73,42 @@ def test_what_it_takes_beside_is_an_estimate(gptcalc: Command) -> None:
     found = json.loads(gptcalc("memory", "llama-3-8b", "--engine", "sglang", "--json")[1])
     assert "kv: what sglang sets aside, in bf16" in found["exact"]
     assert any(line.startswith("activations: ") and "engines differ" in line for line in found["estimated"])
+
+
+# --- its start --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        # aisimulate#263: some 509,000 tokens
+        ("deepseek-r1 --device 8xh200 --prefill-chunk 32768 --utilization 0.82", 509_000),
+        # vllm#21348: 367,404 tokens of the FP8 checkpoint
+        ("qwen3-235b-a22b --dtype fp8 --device 4xh100-sxm --utilization 0.93", 367_404),
+    ],
+)
+def test_tokens_of_logs(words: str, tokens: int, gptcalc: Command) -> None:
+    """--mem-fraction-static as --utilization; at most 5 % below, and not above what is written down."""
+    found = json.loads(gptcalc("serve", *words.split(), "--engine", "sglang", "--context", "8K", "--json")[1])
+    assert 0.95 * tokens <= found["tokens"] <= 1.002 * tokens
+
+
+def test_its_own_fraction(gptcalc: Command) -> None:
+    """An H100 of 81,079 MiB that a program sees, alone: 0.5 GiB, 1.5 MiB for each of 8,192 tokens, an eighth of a GiB,
+    2 MiB for each of 256 sequences, 8 MiB for each of 58 lengths of graphs: 13,904 MiB are left, a fraction of 0.829.
+    0.5 GiB are gone at the start."""
+    left = 512 + 8192 * 1.5 + 128 + 256 * 2 + 58 * 8
+    assert round((81079 - left) / 81079, 3) == 0.829
+    found = json.loads(gptcalc("serve", "llama-3-8b", "--engine", "sglang", "--device", "h100-sxm", "--json")[1])
+    static = int((81079 - 512) * 2**20 * 829 / 1000)
+    assert found["available"] == pytest.approx(static - found["beside"]["weights"], abs=2)
+    assert found["beside"]["activations"] == 0
+
+
+def test_pieces_by_the_device(gptcalc: Command) -> None:
+    def pieces(device: str) -> str:
+        return str(gptcalc("serve", "llama-3.2-1b", "--engine", "sglang", "--device", device, "--get", "passes")[1])
+
+    assert [pieces(d) for d in ("rtx-4080", "rtx-4090", "l40s", "h200", "b200")] == [
+        f"in pieces of {n} tokens\n" for n in ("2,048", "4,096", "4,096", "8,192", "16,384")
+    ]

@@ -15,7 +15,7 @@ from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.offload import blocks
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import largest, most
-from gptcalc.analysis.memory.vllm import settled
+from gptcalc.analysis.memory.settled import settled
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share, possible
@@ -74,7 +74,7 @@ def judged(
     architecture: Architecture, capacity: int, how: FitRun, device_name: str = "", draft: Architecture | None = None
 ) -> tuple[Fit, Asked]:
     """The verdict without advice, and what `advised` needs to give it."""
-    how = settled(how, capacity, device_name)
+    how = settled(architecture, how, capacity, device_name)
     run = Inference(architecture, how, draft)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
     every, run = run, run.starting(asked.budget)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from gptcalc.analysis.memory import sglang
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
@@ -22,7 +23,7 @@ from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import ALL, InferenceRun
+from gptcalc.conventions import ALL, FitRun, InferenceRun
 from gptcalc.dtypes import FP32
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
@@ -264,6 +265,8 @@ class Inference:
         else:
             activations = self.widest(number, sequences, context)[1]
         overhead = self.how.overhead
+        if self.leaves_free:
+            activations = 0
         if self.profile is not None:
             activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
             overhead += self.profile.kept
@@ -271,6 +274,11 @@ class Inference:
             drafts = self.draft.device(0, sequences, context).activations
             activations = activations + drafts if self.buffers is not None else max(activations, drafts)
         return Parts(self.stages[number].weights, self._kept[key], activations, overhead)
+
+    @property
+    def leaves_free(self) -> bool:
+        """Whether passes run in what the engine leaves free of a device: SGLang, by its own rule."""
+        return self.how.engine == "sglang" and isinstance(self.how, FitRun)
 
     @property
     def chunk(self) -> int:
@@ -376,6 +384,8 @@ class Inference:
                 f"activations: the profile run's peak with {runner}, {over}; {self.profile.met}",
                 "overhead: what that runner keeps beside it, the most that was measured; vision towers come on top",
             )
+        if self.leaves_free:
+            return (sglang.STARTED,)
         overhead = "as given" if self.how.overhead else "none assumed (--overhead)"
         if self.buffers is not None:
             work = self.buffers.work(self.own(number, sequences, context), sequences, context)
@@ -392,6 +402,8 @@ class Inference:
         """By how much the estimated parts may be exceeded: as measured, or half of the activations."""
         if self.buffers is not None:
             return self.buffers.margin(device.activations)
+        if self.leaves_free:
+            return sglang.MARGIN
         return self.profile.margin if self.profile is not None else device.activations // 2
 
     def like(self, other: Inference) -> Inference:

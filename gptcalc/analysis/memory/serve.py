@@ -11,7 +11,7 @@ from gptcalc.analysis.memory.fit import usable
 from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import Room, largest, room
-from gptcalc.analysis.memory.vllm import settled
+from gptcalc.analysis.memory.settled import settled
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, possible
@@ -54,7 +54,7 @@ def served(
     architecture: Architecture, capacity: int, how: FitRun, device_name: str = "", draft: Architecture | None = None
 ) -> Served:
     """What a server has left. A draft model takes weights of its own, and cache for every request."""
-    how = settled(how, capacity, device_name)
+    how = settled(architecture, how, capacity, device_name)
     budget, context = usable(capacity, how.utilization), how.length(architecture)
     run = Inference(architecture, how, draft)
     starting = run.starting(budget)

@@ -154,8 +154,6 @@ def tier(memory: int, name: str = "") -> Tier:
 
 def settled(how: H, memory: int, name: str = "") -> H:
     """The same run with vLLM's own choices for this card where nothing else is said."""
-    if how.engine != "vllm":
-        return how
     own = tier(memory, name)
     return replace(
         how,

@@ -46,9 +46,9 @@ def command(
 
     served = over(loaded.architecture, number, how)
     if room is not None:
-        from gptcalc.analysis.memory.vllm import settled
+        from gptcalc.analysis.memory.settled import settled
 
-        served = settled(served, room.bytes, room.title)
+        served = settled(loaded.architecture, served, room.bytes, room.title)
     found = held_by(loaded.architecture, served, proposer)
     return _drawn(found, warnings) if plot else Answer(found, show("memory", found), warnings)
 
