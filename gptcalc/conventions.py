@@ -85,7 +85,7 @@ PrefillChunk: TypeAlias = Annotated[
     Option(
         "Tokens of one pass of a prefill, or all. Default: 8192; llama.cpp 512, transformers all, vllm as its rules "
         "say for the device (8192, 16384 or 2048).",
-        also=("--max-num-batched-tokens",),
+        also=("--max-num-batched-tokens", "--ubatch-size", "-ub"),
         words=(("all", ALL),),
     ),
 ]
@@ -98,19 +98,24 @@ EngineVersion: TypeAlias = Annotated[
 NGL: TypeAlias = Annotated[
     int | None,
     Option("Layers that llama.cpp keeps on the device, the output being one; the rest on the host. Default: all.",
-           least=0, also=("--n-gpu-layers",)),
+           least=0, also=("--n-gpu-layers", "-ngl")),
 ]  # fmt: skip
 NCpuMoe: TypeAlias = Annotated[
-    int, Option("Layers, from the first, whose experts llama.cpp leaves on the host.", least=0)
+    int, Option("Layers, from the first, whose experts llama.cpp leaves on the host.", least=0, also=("-ncmoe",))
 ]
 TensorSplit: TypeAlias = Annotated[
-    str | None, Option("Shares of the layers that llama.cpp gives to its devices: 3,1. Default: equal ones.", "SHARES")
+    str | None,
+    Option("Shares of the layers that llama.cpp gives to its devices: 3,1. Default: equal ones.", "SHARES", ("-ts",)),
 ]
 OverrideTensor: TypeAlias = Annotated[
     str | None,
-    Option("Tensors that llama.cpp leaves on the host, by patterns of their names: ffn_.*_exps=CPU,…", "PATTERN=CPU"),
+    Option(
+        "Tensors that llama.cpp leaves on the host, by patterns of their names: ffn_.*_exps=CPU,…",
+        "PATTERN=CPU",
+        ("-ot",),
+    ),
 ]
-FlashAttn: TypeAlias = Annotated[Switch, Option("Whether llama.cpp attends without holding all scores.")]
+FlashAttn: TypeAlias = Annotated[Switch, Option("Whether llama.cpp attends without holding all scores.", also=("-fa",))]
 WEIGHTS = Option(
     "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
     "mxfp4, fp8-mxfp4, nvfp4, mlx4[:GROUP], exl3:BITS, torchao-int4, or GGUF's: q8_0, q4_k_m, iq3_xs, q4_0:imatrix, "
