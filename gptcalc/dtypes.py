@@ -133,6 +133,7 @@ class Format(NamedTuple):
     wide: DType = BF16
     output: Packing | None = None
     mean: bool = False  # a mean over matrices: what one takes is an estimate
+    alone: bool = False  # no other program reads it than that which made it
     experts: Packing | None = None  # of the experts' matrices, where they are packed in a way of their own
 
     def of(self, component: str) -> Packing:
@@ -166,7 +167,7 @@ def compressed(name: str, bits: int, group: int | None, options: Collection[str]
 
 def affine(bits: int, group: int = 64, name: str = "") -> Format:
     """MLX's affine quantisation (mlx.core.quantize): a 16-bit scale and bias a group, tables and output too."""
-    return Format(name or f"mlx{bits}", "all", Packing(DType(f"int{bits}", 8, bits), 16 + 16, group))
+    return Format(name or f"mlx{bits}", "all", Packing(DType(f"int{bits}", 8, bits), 16 + 16, group), alone=True)
 
 
 #: the widths that MLX packs numbers in
@@ -185,7 +186,7 @@ def bits_per_weight(name: str, bits: str) -> Format:
     common = gcd(numbers, size)
     mean = DType("exl", numbers // common, size // common)
     head = Packing(DType("exl", 8, HEAD_BITS), flat=True)
-    return Format(name.lower(), "linear", Packing(mean, flat=True), FP16, head, mean=True)
+    return Format(name.lower(), "linear", Packing(mean, flat=True), FP16, head, mean=True, alone=True)
 
 
 FORMATS = {

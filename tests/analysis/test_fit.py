@@ -133,7 +133,7 @@ def test_what_would_have_to_give() -> None:
     found = fit(LLAMA_3_8B, 14 * GIB, context=1000)
     assert not found.fits
     assert (found.limited_by, found.max_batch, found.max_context) == ("weights", 0, 0)
-    assert found.would_fit == {"dtype": "torchao-fp8", "tp": 2}  # a byte a weight and an fp32 scale an output
+    assert found.would_fit == {"dtype": "fp8", "tp": 2}  # a byte a weight; torchao-fp8 has a scale an output more
     assert found.headroom == found.budget - found.needed < 0
 
 
@@ -439,3 +439,12 @@ def test_or_and_xargs() -> None:
 def test_answer_is_one_structure() -> None:
     """What the Python call returns has the keys of the JSON."""
     assert set(Fit.__struct_fields__) >= KEYS
+
+
+def test_formats_that_an_engine_reads() -> None:
+    """MLX's and ExLlama's no other program reads; of formats of like width the plain one is named."""
+    model = "llama-3.1-70b"
+    assert fit(model, "80GiB", context=4096).widest_dtype == "mlx8"
+    assert fit(model, "80GiB", context=4096, engine="vllm").widest_dtype == "fp8"
+    found = fit(model, "80GiB", context=4096, engine="vllm", dtype="mlx4")
+    assert "weights: vllm has no mlx4" in found.estimated

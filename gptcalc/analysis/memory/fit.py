@@ -179,12 +179,15 @@ def limited_by(device: Device, budget: int) -> str:
 
 
 def formats(run: Inference) -> list[str]:
-    """The weight formats to choose among: GGUF's for llama.cpp and where one of them was asked for, else the others."""
-    return list(MIXES if run.how.engine == "llama.cpp" or run.dtype in MIXES else FORMATS)
+    """The weight formats to choose among: GGUF's for llama.cpp and where one of them was asked for, else the others;
+    for an engine those that it reads."""
+    if run.how.engine == "llama.cpp" or run.dtype in MIXES:
+        return list(MIXES)
+    return [name for name, form in FORMATS.items() if run.how.engine == "ideal" or not form.alone]
 
 
 def widest_dtype(asked: Asked) -> str | None:
-    """The format with most bytes that still fits with all else as it is. Of equal ones the first."""
+    """The format with most bytes that still fits with all else as it is. Of those within a hundredth the first."""
     run = asked.run
     if not isinstance(run, Inference):
         return None
@@ -193,7 +196,8 @@ def widest_dtype(asked: Asked) -> str | None:
         with suppress(InputError):  # its blocks can't be split so
             sizes[name] = run.in_format(name).needed(asked.batch, asked.context)
     fitting = {name: size for name, size in sizes.items() if size <= asked.budget}
-    return max(fitting, key=lambda name: fitting[name]) if fitting else None
+    most_bytes = max(fitting.values(), default=0)
+    return next((name for name, size in fitting.items() if 100 * size >= 99 * most_bytes), None)
 
 
 def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, Any]]:

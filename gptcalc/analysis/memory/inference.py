@@ -350,7 +350,10 @@ class Inference:
     @property
     def is_foreign(self) -> bool:
         """Whether the engine has no such format."""
-        return self.how.engine == "llama.cpp" and self.weights.format is not None and not self.weights.files
+        form = self.weights.format
+        if form is None or self.weights.files:
+            return False
+        return self.how.engine == "llama.cpp" or (form.alone and self.how.engine != "ideal")
 
     @property
     def is_mixed(self) -> bool:
@@ -370,7 +373,8 @@ class Inference:
             counted = "to tiles, as 0.11 loads them to 0.5 %" if self.weights.tiles else "on some cards, not counted"
             found.append(f"weights: kernels pad matrices in {self.dtype} {counted}")
         if self.is_foreign:
-            found.append(f"weights: llama.cpp has no {self.dtype}; it holds gguf-bf16, q8_0, q4_k_m and others")
+            holds = "; it holds gguf-bf16, q8_0, q4_k_m and others" if self.how.engine == "llama.cpp" else ""
+            found.append(f"weights: {self.how.engine} has no {self.dtype}{holds}")
         if self.weights.assumed:
             found.append(f"weights: {self.weights.assumed}")
         return (*found, *self._estimated(number, batch, context))
