@@ -13,10 +13,11 @@ tokens of a block that is drafted behind them. transformers has no class for the
 modules written for this, from what SpecForge's classes compute (specforge/modeling/draft), in float32 and float64.
 Their model.safetensors has a copy of the target's tables.
 
-Loops (dory, dory_last_loop, hrm_text, inkling2_loop_text), qwen4_exp, cpmant and chatglm_6b have `input_ids`, `logits`
-and `decode_logits` alone, in float64 also where the class says `.float()`: `python -m tests.golden_loops FOLDER`,
-tests.golden_dory, tests.golden_qwen4, tests.golden_cpmant and tests.golden_chatglm make them anew. dory_last_loop
-decodes otherwise than it prefills: earlier passes of a step look back on the last one's.
+Loops (dory, dory_last_loop, hrm_text, inkling2_loop_text), qwen4_exp, cpmant, chatglm_6b, yuan and yuan_moe have
+`input_ids`, `logits` and `decode_logits` alone, in float64 also where the class says `.float()`: `python -m
+tests.golden_loops FOLDER`, tests.golden_dory, tests.golden_qwen4, tests.golden_cpmant, tests.golden_chatglm and
+tests.golden_yuan make them anew. dory_last_loop decodes otherwise than it prefills: earlier passes of a step look back
+on the last one's.
 
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,

@@ -260,6 +260,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                 "selection_bias": True, "router_layers": {"d": 5}},
         "later": {"like": "moe", "router_layers": {"d": 5, "carried": True}},
     },
+    "filtered": {
+        "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 6, "n_layers": 2, "d_ff": 17,
+        "layers": "attn+mlp wide+mlp", "attn": {"filter": {"d": 7}, "qk_norm": "head"},
+        "wide": {"like": "attn", "n_kv_heads": 6, "window": 4, "filter": {"d": 9, "kernel": 3}},
+    },
     "backward": {
         "d": 24, "v": 61, "c": 40, "n_heads": 3, "d_ff": 17, "n_layers": 1, "rope": {"backward": True},
         "norm": {"weight": False}, "embedding": {"norm": True}, "softcap": 6.0,

@@ -184,7 +184,8 @@ def claims(architecture: Architecture, names: TensorNames, place: Located) -> di
 def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iterator[tuple[str, int]]:
     chosen = next((p for p in places if at.name(p.expert(0)) is not None), places[0])
     if chosen.stacked:
-        yield at.name(chosen.name) or chosen.name, params
+        tensors = (chosen.name, *chosen.behind)
+        yield from ((at.name(name) or name, params // len(tensors)) for name in tensors)
         return
     if chosen.parted:
         n = 1

@@ -12,10 +12,8 @@ from gptcalc.architecture.attention import (
     AttentionSite,
     BlockIndexer,
     Bottleneck,
-    ConvolvedHeads,
     Differential,
     DynamicMask,
-    KeyValueConvolution,
     RelativeBias,
     Scores,
 )
@@ -39,6 +37,7 @@ from gptcalc.architecture.base import (
 )
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
 from gptcalc.architecture.convolution import EmbeddingConvolution
+from gptcalc.architecture.convolved import ConvolvedHeads, KeyValueConvolution, LocalFilter
 from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.engram import Engram, Hashing
 from gptcalc.architecture.experts import (
@@ -212,6 +211,7 @@ __all__ = [
     "LinearAttention",
     "LinearSite",
     "Llama3",
+    "LocalFilter",
     "LongRope",
     "Loop",
     "Looped",

@@ -13,7 +13,6 @@ from gptcalc.architecture.base import (
     Heads,
     Inherited,
     Inner,
-    Kernel,
     Multiple,
     Narrow,
     Paired,
@@ -26,6 +25,7 @@ from gptcalc.architecture.base import (
     Window,
     exclude,
 )
+from gptcalc.architecture.convolved import ConvolvedHeads, KeyValueConvolution, LocalFilter
 from gptcalc.architecture.factors import Factors
 from gptcalc.architecture.norms import BareNorm, LikeNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.relative import Buckets, Disentangled
@@ -118,33 +118,6 @@ class Differential(Strict, frozen=True, kw_only=True):
     norm: BareNorm
 
 
-class KeyValueConvolution(Strict, frozen=True, kw_only=True):
-    """Keys and values plus their causal convolutions, channel by channel, before norm and rotation (Inkling).
-
-    token_taps: to what is learned of each tap something is added that is made of the token's input, one number a tap
-    and head. scaled: that sum is divided by the square root of how many numbers it is of, kernel + 1 or 2·kernel + 1.
-    """
-
-    kernel: Kernel = field(name="kv_conv")  # tokens that the convolution sees
-    token_taps: bool = field(default=False, name="kv_conv_token_taps")
-    scaled: bool = field(default=False, name="kv_conv_scaled")
-
-    @property
-    def terms(self) -> int:
-        """Of how many numbers the sum is."""
-        return self.kernel * (1 + self.token_taps) + 1
-
-
-class ConvolvedHeads(Strict, frozen=True, kw_only=True):
-    """Compressed convolutional attention (arXiv:2510.04476): queries and keys pass two causal convolutions, channel by
-    channel, then within each head; added to that is the mean of each query and its key, for keys the mean of those.
-    Half of the values' channels are made of the token before. Keys have one learned factor a head, before they turn.
-    """
-
-    kernel: Kernel  # tokens of the first convolution, channel by channel
-    head_kernel: Kernel  # tokens of the second convolution, within each head
-
-
 class DynamicMask(Strict, frozen=True, kw_only=True):
     """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
     than top_k those are seen where it is largest (Doge)."""
@@ -190,6 +163,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
     differential: Differential | None = None
     dynamic_mask: DynamicMask | None = None
     cca: ConvolvedHeads | None = None
+    filter: LocalFilter | None = None
     own_inputs: bool = False  # queries, keys and values are each made of an input of their own, normed with a norm each
     # reads the stream and the embedding side by side, 2·d channels, normed together (arXiv:2405.16712); `apart`: each
     # normed by itself, the embedding in front (EAGLE-3)
@@ -238,6 +212,9 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             self._check_differential()
         if self.cca is not None:
             self._check_convolved()
+        if self.filter is not None:
+            others = {"own_inputs": self.own_inputs, "kv_conv": self.kv_conv is not None, "causal": not self.causal}
+            self._refuse("filter", {**self._of_the_input(), **others, "filter": False})
         if self.dynamic_mask is not None:
             self._refuse("dynamic_mask", self._of_positions())
         if self.strided is not None:
@@ -368,6 +345,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "q_rank": self.bottleneck is not None,
             "gate": self.gate is not None,
             "cca": self.cca is not None,
+            "filter": self.filter is not None,
             "relative": self.scores.relative is not None,
             "index": self.index is not None,
             "experts": self.experts is not None,

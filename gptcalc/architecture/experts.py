@@ -74,6 +74,8 @@ class RouterFields(Strict, frozen=True, kw_only=True):
     softcap: Positive | None = field(default=None, name="router_softcap")
     scales: InputScales | None = field(default=None, name="router_scale")
     layers: RouterLayers | None = field(default=None, name="router_layers")
+    # logits by attention among the experts, each with a number for query, key and value (arXiv:2405.17976)
+    attention: bool = field(default=False, name="router_attention")
     scale: float = field(default=1.0, name="route_scale")  # factor of the chosen experts' weights
     learned_scale: bool = field(default=False, name="learned_route_scale")  # one factor more
 
@@ -203,6 +205,9 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
             raise InputError(f"{name}.choice: the table chooses the experts, so n_identity would be ignored")
         if isinstance(self.router, Sigmoid) and self.router.sink:
             self._check_sink(self.router)
+        if self.router.attention:
+            others = {"bias": "router" in self.bias, "shared_sink": self.sink is not None}
+            exclude(f"{name}.router_attention", others)
         if self.softcaps is not None:
             check_softcaps(name, self.activation, self.clamp or self.shared_clamp)
         if self.groups is not None:

@@ -414,6 +414,7 @@ def _check_kept_by_the_last(a: Architecture) -> None:
         others = {"out_conv": m.residual.conv is not None}
         if isinstance(m, Attention):
             others |= {"index": m.index is not None, "kv_conv": m.kv_conv is not None, "cca": m.cca is not None}
+            others |= {"filter": m.filter is not None}
         exclude(f"loop.caches: last, {m.section}", others)
 
 

@@ -33,6 +33,8 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
         rotation.frequencies(lines)
     if a.cca is not None:
         convolved.mixed_heads(lines, a, a.cca, *head_indices(a))
+    if a.filter is not None:
+        convolved.filtered(lines, a.filter)
     _queries(lines, a, rotation)
     if a.with_target:
         from gptcalc.equations import drafted
@@ -80,6 +82,8 @@ def _input(a: Attention, name: Literal["q", "k", "v"] = "q") -> tuple[str, str]:
     """What queries, keys or values are made of, and the letter of its channels."""
     if a.inputs > 1 and name != "q":
         return "i", f"n_{name.upper()}[t,i]"
+    if a.filter is not None and name != "v":
+        return "i", "n_F[t,i]"
     return ("ϊ", "n_C[t,ϊ]") if a.with_embedding else ("i", "n[t,i]")
 
 

@@ -48,6 +48,8 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters |= halves(letters)
     if a.cca is not None:
         letters |= convolved.scope(a, a.cca, letters, symbols)
+    if a.filter is not None:
+        letters |= convolved.filter_scope(a.filter, name, symbols)
     if a.dynamic_mask is not None:
         letters["ν"] = letters["g" if a.n_kv_heads not in (1, a.n_heads) else "h"]
         if a.n_kv_heads == 1:

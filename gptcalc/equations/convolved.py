@@ -1,14 +1,21 @@
-"""Compressed convolutional attention (arXiv:2510.04476): queries and keys through convolutions, values with a delay.
+"""Queries, keys and values that are made of several tokens, by convolutions.
 
-ȟ counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ṽ the channels of
-one half of all values.
+Compressed convolutional attention (arXiv:2510.04476): queries and keys through convolutions, values with a delay. ȟ
+counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ṽ the channels of one
+half of all values.
+
+Localized filtering (arXiv:2311.15786): queries and keys of an input that two convolutions were added to. ḟ counts the
+channels between them.
 """
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, ConvolvedHeads
+from typing import Any
+
+from gptcalc.architecture import Attention, ConvolvedHeads, LocalFilter
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
 
@@ -73,3 +80,33 @@ def _values(lines: Lines, a: Attention, kv: str) -> None:
     lines.store("R_v[ŝ,ṽ] = v_B[S − 1 + ŝ,ṽ]", "convolution", Constant())
     delayed = f"v_B[t − 1,{channel} − {half}]"
     lines.pointwise(f"v{value} = {{v_N[t,{channel}] if {channel} < {half}; {delayed} if t > 0; 0 otherwise}}", saved=2)
+
+
+def filter_scope(f: LocalFilter, section: str, symbols: Symbols) -> dict[str, Index]:
+    """What the letters of localized filtering run over."""
+    return {
+        "ḟ": symbols.index("d_filter", f.d, "channels", section),
+        "κ": symbols.index("kernel", f.kernel, "taps", section),
+        "ϰ": symbols.derived(str(f.kernel - 1), f.kernel - 1, "taps"),
+    }
+
+
+def filtered(lines: Lines, f: LocalFilter) -> None:
+    """n[t,i] → n_F[t,i], of which queries and keys are made."""
+    _over_all(lines, ("n", "i"), ("u_F", "ḟ"), ("n_F_C", "F"), f.kernel, "filter.inner_conv")
+    _over_all(lines, ("u_F", "ḟ"), ("û_F", "i"), ("u_F_C", "FF"), f.kernel, "filter.outer_conv")
+    lines.pointwise("n_F[t,i] = n[t,i] + û_F[t,i]", saved=2)
+    norm_line(lines, f.norm, "n_F[t,i]", "n_F[t,i]", "i", "filter.norm", name="_F", saved=2)
+
+
+def _over_all(
+    lines: Lines, of: tuple[str, str], to: tuple[str, str], names: tuple[str, str], kernel: int, key: str
+) -> None:
+    """All channels of each token and of those just before it, zeros before the first. `names`: what is read, and how
+    weights and cache end."""
+    (x, i), (y, o), (near, end) = of, to, names
+    before = f"t − {kernel - 1} + κ"
+    lines.pointwise(f"{near}[t,κ,{i}] = {{{x}[{before},{i}] if {before} ≥ 0; 0 otherwise}}", saved=2)
+    weights: dict[str, Any] = {f"W_{end}": key, f"b_{end}": f"{key}.bias"}
+    lines.sum(f"{y}[t,{o}] = Σ_{{{i},κ}} {near}[t,κ,{i}]·W_{end}[{i},κ,{o}] + b_{end}[{o}]", **weights)
+    lines.store(f"R_{end}[ϰ,{i}] = {x}[S − {kernel - 1} + ϰ,{i}]", "convolution", Constant())

@@ -49,6 +49,8 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
         n_shared = symbols.index("n_shared", m.sink.n, "experts", name)
         letters["ψ"] = letters["η"]
         letters["η"] = symbols.derived(f"{n_experts.symbol}+{n_shared.symbol}", m.n_experts + m.sink.n, "choices")
+    if m.router.attention:
+        letters["ψ"] = letters["η"]
     if m.router.layers is not None:
         letters["ṗ"] = letters["ṡ"] = symbols.index("d_router", m.router.layers.d, "channels", name)
     if m.latent is not None:
@@ -96,8 +98,11 @@ def _router(lines: Lines, m: Experts, token: str) -> None:
         source = _router_layers(lines, m.router.layers, source)
     bias = plus("b_R[η]", "router" in m.bias)
     i = source[source.rindex(",") + 1 : -1]
-    logits = f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}"
-    lines.sum(logits, None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
+    if m.router.attention:
+        _attention_among_experts(lines, source, i)
+    else:
+        logits = f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}"
+        lines.sum(logits, None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
     if m.router.logit_scale != 1.0:
         lines.pointwise(f"ρ[t,η] = {signed(m.router.logit_scale)}·ρ[t,η]", component=router)
     if m.router.softcap is not None:
@@ -105,6 +110,16 @@ def _router(lines: Lines, m: Experts, token: str) -> None:
         lines.pointwise(f"ρ[t,η] = {cap}·tanh(ρ[t,η]/{cap})", component=router)
     _choose(lines, m, token)
     _weigh(lines, m)
+
+
+def _attention_among_experts(lines: Lines, source: str, i: str) -> None:
+    """ρ[t,η] of one query, key and value of each expert: a softmax over all experts for each."""
+    router = "router"
+    for name, key in (("q", "router"), ("k", "router_k"), ("v", "router_v")):
+        marks: dict[str, Any] = {f"W_R{name}": Mark(key, "router")}
+        lines.sum(f"{name}_R[t,η] = Σ_{i} {source}·W_R{name}[{i},η]", None, 2, router, **marks)
+    lines.pointwise("α_R[t,η,ψ] = softmax_ψ(q_R[t,η]·k_R[t,ψ])", None, 2, router)
+    lines.sum("ρ[t,η] = Σ_ψ α_R[t,η,ψ]·v_R[t,ψ]", None, 2, router)
 
 
 #: what the choice goes by, and what the chosen ones weigh before they are divided by their sum

@@ -18,7 +18,7 @@ from gptcalc.architecture import (
 )
 from gptcalc.reference.activations import sigmoid, softcapped, softplus
 from gptcalc.reference.convolution import convolved, convolved_by_token
-from gptcalc.reference.convolved import delayed_values, mixed_heads
+from gptcalc.reference.convolved import delayed_values, filtered, mixed_heads
 from gptcalc.reference.differential import difference, dynamically_masked
 from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.indexed import indexed
@@ -41,8 +41,10 @@ def attention(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     step.note("x", x)
     if a.experts is not None:
         return attention_experts(a, x, w, step)
+    if a.filter is not None:
+        of_keys = filtered(a.filter, x, w.at("filter"), step)
     if a.cca is None:
-        q = _queries(a, x, w, step)  # (B, T, n_heads, h)
+        q = _queries(a, of_keys if a.filter is not None else x, w, step)  # (B, T, n_heads, h)
         k, v = keys_and_values(a, of_keys, of_values, w, step)  # (B, g, S, h), (B, g, S, c)
     else:
         q, new_k = mixed_heads(a, a.cca, x, w, step)

@@ -1,4 +1,5 @@
-"""Compressed convolutional attention (arXiv:2510.04476): queries, keys and values before they are normed.
+"""Queries, keys and values made of several tokens: compressed convolutional attention (arXiv:2510.04476), before they
+are normed; localized filtering (arXiv:2311.15786).
 
 Letters: B sequences, T new tokens, g KV heads, r query heads that share one, h = d_head, N = n_heads + n_kv_heads.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import Attention, ConvolvedHeads
+from gptcalc.architecture import Attention, ConvolvedHeads, LocalFilter
+from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
@@ -49,3 +51,17 @@ def delayed_values(a: Attention, x: Array, w: Weights, step: Step) -> Array:
     own, other = step.linear(x, w, "v", half), step.linear(x, w, "v_before", half)
     before = step.cache.recent(f"{w.prefix}v_conv", other, 1)[:, : x.shape[1]]
     return np.concatenate([own, before], axis=-1).reshape(*x.shape[:2], a.n_kv_heads, a.d_v)
+
+
+def filtered(f: LocalFilter, x: Array, w: Weights, step: Step) -> Array:
+    """What queries and keys are made of (B, T, d): x and what two convolutions make of it, normed."""
+    y = _over_all(x, "inner_conv", f.d, f.kernel, w, step)
+    return normed(x + _over_all(y, "outer_conv", x.shape[-1], f.kernel, w, step), f.norm, w.at("norm"))
+
+
+def _over_all(x: Array, name: str, n: int, kernel: int, w: Weights, step: Step) -> Array:
+    """x (B, T, C) -> (B, T, n): all channels of each token and of those just before it, zeros before the first."""
+    batch, new, channels = x.shape
+    whole = step.cache.recent(w.prefix + name, x, kernel - 1)
+    near = np.concatenate([whole[:, k : k + new, :, None] for k in range(kernel)], axis=-1)
+    return step.linear(near.reshape(batch, new, channels * kernel), w, name, n, bias=True)

@@ -68,7 +68,10 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
         x = x * w("router_scale", x.shape[-1]) * (1 / math.sqrt(x.shape[-1]))
     if router.layers is not None:
         x = _router_layers(router.layers, x, w, step)
-    logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
+    if router.attention:
+        logits = _attended(x, choices, w, step)
+    else:
+        logits = step.linear(x, w, "router", choices, "router" in m.bias)  # (B, T, choices)
     if router.logit_scale != 1.0:
         logits = logits * router.logit_scale
     logits = softcapped(logits, router.softcap)
@@ -94,6 +97,13 @@ def route(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[
     if router.learned_scale:
         weight = weight * w("route_scale", 1)
     return index, weight * router.scale
+
+
+def _attended(x: Array, choices: int, w: Weights, step: Step) -> Array:
+    """Logits (B, T, choices) by attention of each expert to all, within each token."""
+    q, k, v = (step.linear(x, w, name, choices)[..., None] for name in ("router", "router_k", "router_v"))
+    logits = step.dot(softmax(q * k.swapaxes(-1, -2)), v, "values")  # (B, T, choices, 1)
+    return logits.reshape(*logits.shape[:-1])
 
 
 def _router_layers(layers: RouterLayers, x: Array, w: Weights, step: Step) -> Array:

@@ -99,6 +99,7 @@ WORDS: dict[tuple[type[Strict], str], str] = {
     (Attention, "experts"): "attention-experts",
     (Attention, "index"): "indexer",
     (Attention, "cca"): "convolved-heads",
+    (Attention, "filter"): "local-filter",
     (Scores, "buckets"): "bucketed-distances",
     (Scores, "token_sinks"): "sinks",
     (LatentAttention, "kv"): "shared-kv",

@@ -214,10 +214,15 @@ class Checkpoint:
 
     def cut(self, key: str, place: Place, name: str, shape: tuple[int, ...]) -> Array:
         """A weight's part of a tensor, turned to [inputs..., outputs...]."""
-        tensor = self.locate(name)
-        if tensor is None:
-            raise InputError(f"the checkpoint has no {name} (for {key})", kind="checkpoint")
-        array = self.array(tensor)
+        import numpy as np
+
+        whole: list[Array] = []
+        for each in (name, *place.behind):
+            tensor = self.locate(each)
+            if tensor is None:
+                raise InputError(f"the checkpoint has no {each} (for {key})", kind="checkpoint")
+            whole.append(self.array(tensor))
+        array = whole[0] if len(whole) == 1 else np.concatenate(whole)
         if place.matrix:
             inputs = product(shape[:-1])
             outputs = array.size // max(1, inputs)

@@ -27,6 +27,7 @@ ATTENTION: dict[str, dict[str, Any]] = {
     "buckets": {"buckets": {"n": 8, "max_distance": 9}},
     "disentangled": {"disentangled": {"span": 5}, "n_kv_heads": 6},
     "cca": {"cca": {"kernel": 3, "head_kernel": 2}},
+    "filter": {"filter": {"d": 5, "kernel": 3}},
     "kv_conv": {"kv_conv": 3},
     "token_taps": {"kv_conv": 3, "kv_conv_token_taps": True},
     "token_sinks": {"token_sinks": True},

@@ -200,7 +200,13 @@ NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary k
 INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
 
 #: what it calls convolutions, by what is convolved
-CONVOLUTIONS = {"y": ("conv",), "N": ("conv",), "u": ("u_conv", "x_conv", "inner_conv"), "F": ("decay_conv",)}
+CONVOLUTIONS = {
+    "y": ("conv",),
+    "N": ("conv",),
+    "u": ("u_conv", "x_conv", "inner_conv"),
+    "F": ("decay_conv", "filter.inner_conv"),
+    "FF": ("filter.outer_conv",),
+}
 
 
 def compare_caches(run: Run, model: Model) -> None:

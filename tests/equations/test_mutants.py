@@ -110,6 +110,10 @@ FIGURES: dict[str, tuple[str, int]] = {
         "speeds",
         2 * 16 * (6 + 2) * (5 * 1536**2 + 3 * 1536 * 4096 + 2 * 1536 * 1024) + 2 * 1536 * 151_808,
     ),
+    "yuan2-2b total": ("yuan2-2b", 2_088_724_480),
+    "yuan2-m32 total": ("yuan2-m32", 39_942_842_368),
+    # keys and values; the last token's input of both convolutions, d and d/2 channels
+    "yuan2-2b cache at 1024": ("yuan2-2b", 2 * 24 * (1024 * 2 * 2048 + 2048 + 1024)),
     "zaya1-8b total": ("zaya1-8b", 8_840_489_464),
     # keys and values; of the 8 + 2 heads the last channels before both convolutions, of half the values the last
     "zaya1-8b cache at 1024": ("zaya1-8b", 2 * 40 * (1024 * 2 * 256 + 2 * 1280 + 128)),
@@ -568,6 +572,27 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
         'lines.store(f"R_head',
         '0 and lines.store(f"R_head',
         "zaya1-8b cache at 1024",
+    ),
+    (
+        "a filter without a state",
+        "equations.convolved",
+        'lines.store(f"R_{end}',
+        '0 and lines.store(f"R_{end}',
+        "yuan2-2b cache at 1024",
+    ),
+    (
+        "a filter of one token",
+        "equations.convolved",
+        'symbols.index("kernel", f.kernel, "taps", section)',
+        'symbols.index("kernel", 1, "taps", section)',
+        "yuan2-2b total",
+    ),
+    (
+        "a router of one matrix",
+        "equations.experts",
+        "if m.router.attention:\n        _attention",
+        "if False:\n        _attention",
+        "yuan2-m32 total",
     ),
     (
         "convolutions of queries alone",

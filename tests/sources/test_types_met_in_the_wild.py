@@ -94,6 +94,40 @@ WITHOUT_LATENTS = {
             + 11 * (64 * 1280 + (64 + 2) * 3 * 1280 * 896)
             + 1280,
         ),
+        (
+            {
+                "model_type": "yuan",
+                "hidden_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "intermediate_size": 96,
+                "vocab_size": 1000,
+                "max_position_embeddings": 128,
+                "tie_word_embeddings": True,
+            },
+            1000 * 64 + 2 * (4 * 64**2 + 2 * 64**2 + 64 * 5 // 2 + 3 * 64 * 96 + 2 * 64) + 64,
+        ),
+        (
+            {
+                "model_type": "yuan",
+                "hidden_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "attention_projection_size": 128,
+                "moe_config": {
+                    "moe_num_experts": 4,
+                    "moe_top_k": 2,
+                    "ffn_hidden_size": 80,
+                    "norm_topk_prob": True,
+                    "gated_linear_unit": True,
+                },
+                "intermediate_size": 96,
+                "vocab_size": 1000,
+                "max_position_embeddings": 128,
+                "tie_word_embeddings": False,
+            },
+            2 * 1000 * 64 + 64 + 2 * (4 * 64 * 128 + 2 * 64**2 + 64 * 5 // 2 + 4 * 3 * 64 * 80 + 3 * 64 * 4 + 2 * 64),
+        ),
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )
@@ -104,7 +138,6 @@ def test_totals(config: dict[str, Any], total: int) -> None:
 @pytest.mark.parametrize(
     ("config", "concept"),
     [
-        ({"model_type": "yuan"}, "convolutions in front of queries and keys"),
         ({"model_type": "voxtral_realtime"}, "a time embedding"),
     ],
 )  # fmt: skip

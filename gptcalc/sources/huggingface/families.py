@@ -113,6 +113,7 @@ FAMILIES = {
     "t5": "t5 mt5 umt5 switch_transformers",
     "t5gemma": "t5gemma",
     "youtu": "youtu",
+    "yuan": "yuan",
     "zamba": "zamba zamba2",
     "zaya": "zaya",
 }

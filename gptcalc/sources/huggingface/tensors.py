@@ -43,6 +43,7 @@ class Held:
     beside: it lies here in layers alone that have such a sublayer as well.
     speed: it lies here in layers of this speed alone.
     looped: equally wide parts that lie side by side along the output, for one layer of a loop behind the other.
+    behind: modules of the same layer, as wide, whose outputs come behind this one's before parts are cut out.
     """
 
     module: str
@@ -54,6 +55,7 @@ class Held:
     beside: str = ""
     looped: Sequence[str] = ()
     speed: str = ""
+    behind: tuple[str, ...] = ()
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -71,6 +73,7 @@ class Place:
     shares: tuple[int, ...] = ()  # relative widths of the parts along the output
     index: int = 0
     groups: int = 1
+    behind: tuple[str, ...] = ()  # further tensors, whose outputs come behind the first one's before the cut
 
     @property
     def stacked(self) -> bool:
@@ -87,7 +90,7 @@ class Place:
         return self.name.replace("{e}", str(e)).replace("{part}", str(e))
 
 
-def fused(module: str, parts: Parts, **more: str | int) -> dict[str, Entry]:
+def fused(module: str, parts: Parts, **more: str | int | tuple[str, ...]) -> dict[str, Entry]:
     """The entries of all parts of one fused matrix."""
     held = Held(module, parts=parts, **more)  # type: ignore[arg-type]
     return {stem: held for stem, _ in parts}
@@ -129,7 +132,9 @@ def modules(names: Names) -> dict[str, str]:
             held = likeliest(names[part])
             key = _together(held) or part.rpartition(".")[2]
             if part != "moe.shared.gate" or key == "shared_gate_up":
-                found.setdefault(key, held.module.rpartition(".")[2])
+                whole = (held.module, *held.behind)
+                module = whole[[stem for stem, _ in held.parts].index(part)] if held.behind else held.module
+                found.setdefault(key, module.rpartition(".")[2])
     usual = Modules()
     return {key: name for key, name in found.items() if name != getattr(usual, key)}
 
@@ -145,9 +150,10 @@ MATRICES = frozenset({
     "head", "projection", "latent_down", "latent_up", "weights",
     "prediction", "correction", "left", "right", "kv", "out_a", "out_b", "mix", "conv", "k_conv", "v_conv", "states",
     "profiles", "q_conv", "inner_conv", "x_conv", "B_conv", "C_conv", "beta", "decay", "decay_a", "decay_b", "gate_a",
-    "decay_conv", "gate_b", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
+    "decay_conv", "gate_b", "outer_conv", "u_conv", "head_conv", "v_before", "router_down", "router_1", "router_2",
     "z", "x", "B", "C", "dt", "dt_a", "dt_b", "y", "input_gate", "forget_gate",
-    "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps", "token_sinks", "query",
+    "router_k", "router_v", "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps",
+    "token_sinks", "query",
     "shift_a", "shift_b", "spread", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
     "input", "state", "hidden",
 })  # fmt: skip
@@ -228,7 +234,10 @@ class TensorNames:
         shares = tuple(value if isinstance(value, int) else int(attrgetter(value)(mixer)) for _, value in held.parts)
         index = [part for part, _ in held.parts].index(stem)
         groups = held.groups if isinstance(held.groups, int) else int(getattr(mixer, held.groups))
-        return Place(name, matrix, held.stored, shares, index, groups)
+        behind = tuple(
+            self.place(Held(m, weight=held.weight, bias=held.bias), stem, bias, layer).name for m in held.behind
+        )
+        return Place(name, matrix, held.stored, shares, index, groups, behind)
 
     def mixer(self, stem: str, layer: int | None) -> Mixer:
         if stem.startswith("encoder."):
@@ -295,7 +304,7 @@ def in_layers(prefix: str, entries: Names) -> dict[str, Entry]:
     def prefixed(entry: str | Held) -> str | Held:
         if isinstance(entry, str):
             return prefix + entry
-        return replace(entry, module=prefix + entry.module)
+        return replace(entry, module=prefix + entry.module, behind=tuple(prefix + m for m in entry.behind))
 
     return {
         stem: prefixed(entry) if isinstance(entry, (str, Held)) else tuple(prefixed(e) for e in entry)

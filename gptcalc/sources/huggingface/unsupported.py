@@ -71,5 +71,4 @@ UNSUPPORTED: dict[str, str] = {
     "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
     "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
-    "yuan": "convolutions in front of queries and keys (localized filtering) are not supported yet",
 }
