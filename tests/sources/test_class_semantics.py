@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.params import params
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import tolerating
@@ -95,6 +95,22 @@ def test_hrm_text_scales_its_embedding_by_what_it_began_with(fields: dict[str, A
 def test_copies_of_a_few_layers(model_type: str, n_layers: int, expected: int) -> None:
     """The classes' defaults, cut."""
     assert total({"model_type": model_type, "num_hidden_layers": n_layers}) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "position"),
+    [
+        ({}, "rope"),
+        ({"rope_parameters": None}, "rope"),
+        ({"rope_theta": None}, "none"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": None}}, "none"),
+    ],
+)
+def test_nothing_turns_in_olmo_hybrid_where_the_base_is_null(fields: dict[str, Any], position: str) -> None:
+    """Its class makes rotations only where there is a base; an absent one is 10000."""
+    attention = arch({"model_type": "olmo_hybrid", **SMALL, **fields}).blocks()
+    found = {part.position for block in attention for part in sublayers(block) if isinstance(part, Attention)}
+    assert found == {position}
 
 
 MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}

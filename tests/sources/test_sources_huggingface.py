@@ -117,7 +117,7 @@ ROUTED = {"n_routed_experts": 4, "num_experts_per_tok": 2}
 NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
-    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama"), PLAIN),
+    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan"), PLAIN),
     "deepseek_ocr2_text": ROUTED,
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
     "jais": {

@@ -32,7 +32,7 @@ JAIS_13B = {
 INTERNLM2_REWARD = {
     "model_type": "internlm2", "architectures": ["InternLM2ForRewardModel"], "hidden_size": 2048, "bias": False,
     "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
-    "vocab_size": 92544, "max_position_embeddings": 32768,
+    "vocab_size": 92544, "max_position_embeddings": 32768, "reward_token_id": 92527,
 }  # fmt: skip
 #: Qwen2.5-Math-RM-72B and Qwen2.5-Math-PRM-7B: a dense layer and its scores in place of the output matrix
 MATH_RM_72B = {

@@ -10,6 +10,7 @@ from gptcalc.sources.huggingface.olmo import OLMO2
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, each, every, listed, stack
 from gptcalc.sources.huggingface.qwen_next import GATED_DELTA_NET, convolutions
 from gptcalc.sources.huggingface.reader import Hole, Reader, when
+from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 
@@ -37,8 +38,16 @@ def fourth(unit: str, other: str) -> Callable[[Fields, int], Sequence[str]]:
     return read
 
 
+def position(fields: Fields) -> str | None:
+    """Nothing turns where the base is null."""
+    said = (fields.values, fields.mapping("rope_scaling") or fields.mapping("rope_parameters") or {})
+    return "none" if any("rope_theta" in where and where["rope_theta"] is None for where in said) else None
+
+
 OLMO_HYBRID = OLMO2.but(
     document={
+        "position": Hole(position),
+        "rope": when(Hole(position), None, rope()),
         "layers": stack(
             listed("layer_types", {FULL: "attn", RECURRENT: "gdn"}, fourth("attn", "gdn")),
             listed("layer_types", {FULL: "mlp", RECURRENT: "pre"}, fourth("mlp", "pre")),

@@ -42,9 +42,13 @@ class Ignored(str):
         return note
 
 
+#: how names end that say which token of the vocabulary is which
+OF_TOKENS = ("_token_id", "_token_ids", "_token_index")
+
+
 def is_irrelevant(name: str) -> bool:
     last = name.rpartition(".")[2]
-    return last in IRRELEVANT or last.startswith("_") or name in IRRELEVANT
+    return last in IRRELEVANT or last.startswith("_") or last.endswith(OF_TOKENS) or name in IRRELEVANT
 
 
 def is_neutral(value: Any) -> bool:
@@ -80,6 +84,8 @@ def check(fields: Fields, only: Mapping[str, Any], irrelevant: Collection[str], 
             if shown(value) in [shown(option) for option in options]:
                 continue
             if not unread and name not in allowed.ignore:
+                if not options:
+                    raise fields.unsupported(name, f"{shown(value)} is not supported yet")
                 likely = " or ".join(shown(option) for option in options)
                 raise fields.unsupported(name, f"only {likely} is understood, found {shown(value)}")
         if says_nothing(name, value, fields):
