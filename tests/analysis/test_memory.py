@@ -142,7 +142,7 @@ def test_vocabulary_is_padded() -> None:
     ("change", "ways", "problem"),
     [
         ({}, {"tp": 3}, "--tp 3: does not divide n_kv_heads = 8"),
-        ({"n_heads": 28, "n_kv_heads": 4, "d_head": 128}, {"tp": 8}, "--tp 8: does not divide n_heads/n_kv_heads = 7"),
+        ({"n_heads": 28, "n_kv_heads": 4, "d_head": 128}, {"tp": 8}, "--tp 8: does not divide n_heads = 28"),
         ({"n_kv_heads": 32}, {"tp": 64}, "--tp 64: does not divide n_heads = 32"),
         ({"d_ff": 14338}, {"tp": 4}, "--tp 4: does not divide d_expert = 14338"),
         ({}, {"ep": 3}, "--ep 3: does not divide n_experts = 8"),
@@ -156,6 +156,20 @@ def test_what_does_not_divide_is_refused(change: dict[str, Any], ways: dict[str,
     with pytest.raises(InputError) as caught:
         memory(model, **ways)
     assert problem in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({}, "--tp 16: 8 KV heads, each lies on 2 devices"),
+        ({"n_kv_heads": 1}, "--tp 16: one KV head, which lies on 16 devices"),
+        ({"n_kv_heads": 16}, None),
+    ],
+)
+def test_heads_that_several_devices_hold_are_named(change: dict[str, Any], note: str | None) -> None:
+    """vLLM and SGLang keep a copy of a KV head where it is fewer than devices (vllm: QKVParallelLinear)."""
+    said = [n for n in memory(build({**MIXTRAL, **change}), tp=16).notes if "--tp" in n]
+    assert said == ([note] if note else [])
 
 
 @pytest.mark.parametrize(("dtype", "tp"), [("int4", 64), ("fp8-block", 64), ("q4_k_m", 32), ("gptq", 64)])

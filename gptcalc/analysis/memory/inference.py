@@ -18,7 +18,7 @@ from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest,
 from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Tensors
-from gptcalc.analysis.memory.sharding import blocks_between, layout, stage_ranges
+from gptcalc.analysis.memory.sharding import blocks_between, held_by_several, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, compressed, generation, named
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
@@ -426,6 +426,7 @@ class Inference:
             notes.append("multi-token-prediction modules are not loaded (--mtp)")
         if self.draft is not None:
             notes += said(self.architecture, self.draft.architecture, self.draft.dtype)
+        notes += held_by_several(self.architecture, self.parallel)
         return tuple(notes)
 
 

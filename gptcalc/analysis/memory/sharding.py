@@ -16,7 +16,15 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture, Block, Repeat, is_looped
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    LatentAttention,
+    Repeat,
+    is_looped,
+)
 from gptcalc.conventions import InferenceRun, PacedRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
 from gptcalc.equations.roles import LOOKED_BACK
@@ -130,12 +138,33 @@ def local(indices: Sequence[Index], parallel: Layout, multiple: int = 1) -> list
             last = index
             taken = min(rest, index.size)
             if index.size % taken or rest % taken:
-                raise _refused(index, ways, "tp")
+                raise _refused(whole(indices, index), ways, "tp")
             sizes[place] = index.size // taken
             rest //= taken
     if last is not None and rest > 1 and any(index.shard == "tp" for index in indices):
-        raise _refused(last, ways, "tp")
+        raise _refused(whole(indices, last), ways, "tp")
     return sizes
+
+
+def whole(indices: Sequence[Index], of: Index) -> Index:
+    """All heads, where these are those that share one of another index of the tensor."""
+    groups = next((other for other in indices if of.symbol.endswith(f"/{other.symbol}")), None)
+    if groups is None:
+        return of
+    return replace(of, symbol=of.symbol.removesuffix(f"/{groups.symbol}"), size=of.size * groups.size)
+
+
+def held_by_several(architecture: Architecture, parallel: Layout) -> list[str]:
+    """What is said of caches that tensor parallelism can't divide so often."""
+    mixers = dict.fromkeys(architecture.mixers())
+    few = {m.n_kv_heads for m in mixers if isinstance(m, Attention) and m.n_kv_heads < parallel.tp}
+    notes = [
+        f"--tp {parallel.tp}: {f'{n} KV heads, each' if n > 1 else 'one KV head, which'} lies on {parallel.tp // n} devices"
+        for n in sorted(few)
+    ]
+    if parallel.tp > 1 and any(isinstance(m, (LatentAttention, CompressedAttention)) for m in mixers):
+        notes.append(f"--tp {parallel.tp}: what all heads share of the cache lies on each device")
+    return notes
 
 
 class Share(NamedTuple):
