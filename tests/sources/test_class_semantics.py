@@ -113,6 +113,19 @@ def test_nothing_turns_in_olmo_hybrid_where_the_base_is_null(fields: dict[str, A
     assert found == {position}
 
 
+def test_a_head_that_is_not_known_is_refused_or_left_out_by_hand() -> None:
+    """What ArmoRM's class puts on the last layer only its own code says; below it is LlamaModel."""
+    config = {"model_type": "llama", "architectures": ["LlamaForRewardModelWithGating"], **SMALL}
+    with pytest.raises(InputError, match="head is known") as caught:
+        read(config)
+    assert caught.value.hint is not None
+    assert "--ignore architectures" in caught.value.hint
+    with tolerating(strict=False, ignore=("architectures",)):
+        found = read(config)
+    assert params(found.architecture).total == total({**config, "architectures": ["LlamaModel"]})
+    assert any("LlamaForRewardModelWithGating" in note and "left out" in note for note in found.notes)
+
+
 MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}
 
 

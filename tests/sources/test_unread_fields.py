@@ -111,8 +111,10 @@ def test_a_field_that_the_class_reads_and_the_reader_does_not_is_refused() -> No
     ("changes", "concept"),
     [
         ({"architectures": ["LlamaForCausalLMEagle"]}, "layers that read hidden states of another model"),
-        ({"architectures": ["DFlashSpeculator"]}, "which alone are read (DFlash)"),
-        ({"architectures": ["DominoDraftModel"]}, "(Domino)"),
+        (
+            {"architectures": ["DFlashSpeculator"]},
+            "a class other than DFlashDraftModel, DSparkDraftModel and DominoDraftModel (DFlash)",
+        ),
         ({"architectures": ["PEagleDraftModel"]}, "(P-EAGLE)"),
         ({"architectures": ["LlamaForCausalLMMedusa"]}, "heads for further tokens"),
         ({"draft_vocab_size": 32000}, "(EAGLE-3)"),

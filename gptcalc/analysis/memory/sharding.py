@@ -158,10 +158,10 @@ def held_by_several(architecture: Architecture, parallel: Layout) -> list[str]:
     """What is said of caches that tensor parallelism can't divide so often."""
     mixers = dict.fromkeys(architecture.mixers())
     few = {m.n_kv_heads for m in mixers if isinstance(m, Attention) and m.n_kv_heads < parallel.tp}
-    notes = [
-        f"--tp {parallel.tp}: {f'{n} KV heads, each' if n > 1 else 'one KV head, which'} lies on {parallel.tp // n} devices"
-        for n in sorted(few)
-    ]
+    notes = []
+    for n in sorted(few):
+        heads = f"{n} KV heads, each" if n > 1 else "one KV head, which"
+        notes.append(f"--tp {parallel.tp}: {heads} lies on {parallel.tp // n} devices")
     if parallel.tp > 1 and any(isinstance(m, (LatentAttention, CompressedAttention)) for m in mixers):
         notes.append(f"--tp {parallel.tp}: what all heads share of the cache lies on each device")
     return notes

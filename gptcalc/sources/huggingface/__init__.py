@@ -11,7 +11,7 @@ from gptcalc.document import build, without_unread
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import DRAFTS, READERS
 from gptcalc.sources.huggingface.fields import Fields, shown
-from gptcalc.sources.huggingface.heads import DECODER_NAMES, DECODERS, purpose
+from gptcalc.sources.huggingface.heads import BARE, DECODER_NAMES, DECODERS, purpose
 from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Reader
 from gptcalc.sources.huggingface.target import Target, first_class, letters, may_be_read, stem, target
@@ -53,7 +53,8 @@ def read(config: Mapping[str, Any]) -> Reading:
     aim = Target(model_type, True, True)
     if model_type not in DRAFTS:
         aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
-        reader = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
+        reader, left = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
+        notes += left
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = _filled(reader, fields)
     notes += [*inferred, *dict.fromkeys(fields.notes)]
@@ -77,21 +78,30 @@ def built(document: dict[str, Any]) -> tuple[dict[str, Any], Architecture]:
         return shorter, build(shorter)
 
 
-def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> Reader:
-    """The reader for the class that a config names: what is on the last layer is that class's.
+ARCHITECTURES = "architectures"
+
+
+def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> tuple[Reader, list[str]]:
+    """The reader for the class that a config names: what is on the last layer is that class's. With a
+    note, where --ignore takes a head that is not known away.
 
     inside: the text model of a larger one, whose class may be called anything and is a language model by default.
     """
     classes = DECODERS if reader.classes is None else reader.classes
     if aim.name is None:
-        return reader.of_class(classes.get("", {}))
+        return reader.of_class(classes.get("", {})), []
     found = purpose(aim.name, classes)
     if found == "Model" and not aim.listed and letters(aim.name) != letters(model_type) + "model":
         found = "ForCausalLM" if inside else None
     if found is None and not inside:
+        if ARCHITECTURES in tolerance().ignore:
+            left = f"what {printable(aim.name)} has on the last layer is left out: counted without an output matrix"
+            return reader.of_class(BARE), [left]
         why = f"{printable(aim.name)} is not a class whose head is known for model_type {model_type!r}"
-        raise InputError(f"architectures: {why}", f"known ends are {', '.join(filter(None, classes))}", "unsupported")
-    return reader.of_class(classes.get(found or "", {}))
+        ends = f"known ends are {', '.join(filter(None, classes))}"
+        hint = f"{ends}; --ignore {ARCHITECTURES} counts what is below the head"
+        raise InputError(f"{ARCHITECTURES}: {why}", hint, "unsupported")
+    return reader.of_class(classes.get(found or "", {})), []
 
 
 def assumed_class(aim: Target, fields: Fields) -> str:
