@@ -11,10 +11,11 @@ import pytest
 from gptcalc.analysis.memory import cache, engines
 from gptcalc.analysis.memory.cache import kv, pools, types
 from gptcalc.analysis.memory.engines import Held, Paging, held
+from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.vllm import generation
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import Engine
+from gptcalc.conventions import Engine, InferenceRun
 from gptcalc.document import build
 from gptcalc.equations import equations
 from gptcalc.sources import preset
@@ -159,6 +160,22 @@ def test_pages_by_version() -> None:
     assert generation("0.33").paging(stages=2, guessed=1) == Paging(3, 4, 128)
 
 
+def test_mamba_keeps_a_state_for_every_page_until_0_28() -> None:
+    """--mamba-cache-mode all, by hand from 0.26's code (get_mamba_chunk_size, _align_hybrid_block_size, MambaSpec).
+    Nemotron 3 Nano: a state of 64 · 64 · 128 numbers in fp32 and three tokens of 4,096 + 2 · 8 · 128 channels in 16
+    bits are as much as 2,084 tokens of two heads of 128; a page is a multiple of 128 tokens. 23 layers of Mamba and 6
+    that attend are groups of six."""
+    token = 2 * 2 * 128 * 2
+    tokens = -(-(64 * 64 * 128 * 4 + 3 * (4096 + 2 * 8 * 128) * 2) // token)
+    page = -(-tokens // 128) * 128
+    assert (tokens, page) == (2084, 2176)
+    layers = -(-23 // 6) * 6 + 6
+    how = InferenceRun(engine="vllm", engine_version="0.26", context=32768)
+    found = Inference(model("nemotron-3-nano-30b-a3b"), how).device(0, 1, 32768)
+    assert found.kv == layers * -(-32768 // page) * page * token
+    assert Inference(model("qwen3.5-9b"), how).paging == Paging(1, 2, 64, slots=True)  # others have two
+
+
 MUTANTS = [
     (engines, "FP32.block_bytes * pool.elements", "2 * pool.elements", "llama.cpp, Falcon-H1-1.5B: R and S"),
     (engines, '("state", "conv", "shift") and engine == "llama.cpp"', '("state", "shift") and engine == "llama.cpp"',
@@ -169,7 +186,7 @@ MUTANTS = [
      "vLLM, Qwen3.5-9B, states in fp32: attention block size 528 (pull request 37467)"),
     (engines, "states.get(pool.name, 0) + pool.bytes", "max(states.get(pool.name, 0), pool.bytes)",
      "vLLM, Qwen3-Next-80B, states in bf16: attention block size 544"),
-    (engines, "paging.states * pool.layers", "pool.layers", "vLLM, Nemotron-Nano-9B-v2: three pages of states"),
+    (engines, "times * pool.layers", "pool.layers", "vLLM, Nemotron-Nano-9B-v2: three pages of states"),
     (cache, "if part.pool.kind in CONSTANT", 'if part.pool.kind == "state"',
      "llama.cpp, Falcon-H1-1.5B: R and S"),
 ]  # fmt: skip

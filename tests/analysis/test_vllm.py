@@ -137,7 +137,7 @@ def test_what_the_sampler_of_a_version_takes() -> None:
 def test_generations() -> None:
     found = {"0.11.0": 38, "0.16": 38, "0.17.1": 14, "v0.28": 14, "0.29rc1": 2, "0.33": 14, "1.0": 14}
     assert {version: generation(version).sampler for version in found} == found
-    names = ["0.8 to 0.16", "0.17 to 0.20", "0.21 to 0.28", "0.29 to 0.32", "0.33 and later"]
+    names = ["0.8 to 0.16", "0.17 to 0.20", "0.21 to 0.22", "0.23 to 0.28", "0.29 to 0.32", "0.33 and later"]
     assert [one.versions for one in GENERATIONS] == names
 
 

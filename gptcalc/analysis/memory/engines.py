@@ -18,7 +18,8 @@ vllm
     _align_hybrid_block_size). A sequence has one such page; where prefixes are cached, as they are by default since
     0.23 to 0.26, the last one beside the one that it fills, and since 0.33 a third, which Mamba-2 and some kernels of
     the others write within a pass (MambaSpec, num_prefill_checkpoint_blocks; counted for all); and one more for each
-    token that is guessed. Compressed entries are in packed.py.
+    token that is guessed. From there to 0.28 Mamba keeps a state for every page of the length (--mamba-cache-mode all,
+    the default where a model has it), and a page is a multiple of its kernel's chunk. Compressed entries: packed.py.
 llama.cpp
     One cache for all sequences (--kv-unified, its server's default), rounded up to 256 cells (src/llama-context.cpp).
     Windowed layers have a cache of their own, of a window a sequence and one micro-batch, rounded likewise
@@ -39,6 +40,7 @@ transformers
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -76,6 +78,7 @@ class Paging(NamedTuple):
     states: int = 3  # pages that a recurrent layer has for a sequence
     latents: int = 128  # tokens of which a page of latents has a multiple, beside recurrent layers
     slots: bool = False  # whether a block has a place of its own for every size of page
+    kept: int = 0  # where Mamba keeps a state at the end of every page: tokens of which a page has a multiple
 
 
 NEWEST = Paging()
@@ -405,6 +408,7 @@ def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int
     for pool in recurrent:
         states[pool.name] = states.get(pool.name, 0) + pool.bytes
     least = paging.latents if growing[0].kind in ("latent", "index") else PAGE
+    least = lcm(least, paging.kept or 1)
     block = least * -(-max(states.values()) // (least * token))
     page = block * token
     found = []
@@ -415,13 +419,12 @@ def _hybrid(growing: list[Pool], recurrent: list[Pool], context: int, chunk: int
         layers[pool.limit] = layers.get(pool.limit, 0) + pool.layers
         found.append(Held(pool, n * block, pool.layers * n * page))
     kinds: dict[int, int] = {}
+    times = paging.states + (-(-context // block) if paging.kept else 0)
     for pool in recurrent:
         first = next(other for other in recurrent if other.name == pool.name) is pool
         rest = page - states[pool.name] if first else 0
-        found.append(Held(pool, 0, paging.states * pool.layers * (pool.bytes + rest)))
+        found.append(Held(pool, 0, times * pool.layers * (pool.bytes + rest)))
         if first:
             kinds[states[pool.name]] = kinds.get(states[pool.name], 0) + pool.layers
-    every = [(n, pages[limit] * page) for limit, n in layers.items()] + [
-        (n, paging.states * page) for n in kinds.values()
-    ]
+    every = [(n, pages[limit] * page) for limit, n in layers.items()] + [(n, times * page) for n in kinds.values()]
     return found + _padding(every)

@@ -19,7 +19,16 @@ from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Tensors
 from gptcalc.analysis.memory.sharding import blocks_between, held_by_several, layout, stage_ranges
-from gptcalc.analysis.memory.vllm import GENERATIONS, LARGE, Generation, Profile, compressed, generation, named
+from gptcalc.analysis.memory.vllm import (
+    GENERATIONS,
+    LARGE,
+    Generation,
+    Profile,
+    compressed,
+    generation,
+    mamba_chunk,
+    named,
+)
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
@@ -250,7 +259,8 @@ class Inference:
         if self.generation is None:
             return NEWEST
         modules = self.architecture.mtp.n if self.how.mtp and self.architecture.mtp is not None else 0
-        return self.generation.paging(self.parallel.pp, max(modules, self.draft is not None))
+        guessed = max(modules, self.draft is not None)
+        return self.generation.paging(self.parallel.pp, guessed, mamba_chunk(self.architecture))
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""

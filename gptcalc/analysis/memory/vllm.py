@@ -45,6 +45,8 @@ from gptcalc.architecture import (
     CompressedAttention,
     Experts,
     LatentAttention,
+    Mamba,
+    Mamba2,
     Mlp,
     rotated,
 )
@@ -72,6 +74,7 @@ class Generation(NamedTuple):
     graphs: bool = True  # whether they are set aside before the cache is
     pads: bool = False  # whether matrices in mxfp4 are padded
     states: int = 1  # pages that a recurrent layer has for a sequence
+    keeps_states: bool = False  # whether Mamba has one for every page of the length in their place
     starts: int = 0  # that were measured
 
     @property
@@ -79,12 +82,11 @@ class Generation(NamedTuple):
         """That are in flight at once."""
         return 1 if self.runner == "first" else 2
 
-    def paging(self, stages: int = 1, guessed: int = 0) -> Paging:
-        """With so many stages of a pipeline, and tokens that are guessed at once."""
-        first = self.runner == "first"
-        return Paging(
-            self.passes + stages - 1, self.states + guessed, LATENT_PAGE if first else NEWEST.latents, slots=first
-        )
+    def paging(self, stages: int = 1, guessed: int = 0, chunk: int = 0) -> Paging:
+        """With so many stages of a pipeline, tokens that are guessed at once, and tokens of a chunk of Mamba's."""
+        first, kept = self.runner == "first", chunk if self.keeps_states else 0
+        states = guessed + (0 if kept else self.states)
+        return Paging(self.passes + stages - 1, states, LATENT_PAGE if first else NEWEST.latents, first, kept)
 
     @property
     def tiles(self) -> dict[str, int]:
@@ -105,7 +107,8 @@ class Generation(NamedTuple):
 GENERATIONS = (
     Generation((0, 8), "first", 38, graphs=False, pads=True, starts=9),
     Generation((0, 17), "first", 14, keeps_rows=True, graphs=False, pads=True),
-    Generation((0, 21), "first", 14, keeps_rows=True, states=2),  # 0.22 has one
+    Generation((0, 21), "first", 14, keeps_rows=True),
+    Generation((0, 23), "first", 14, keeps_rows=True, states=2, keeps_states=True),
     Generation((0, 29), "second", 2, states=2, starts=28),
     Generation((0, 33), "second", 14, states=3),
 )
@@ -275,6 +278,22 @@ def live(architecture: Architecture, parallel: Layout) -> Live:
             case _:
                 pass
     return Live(attention + stream * architecture.d + (experts or (0 if anew else dense)), anew)
+
+
+#: tokens of a chunk of Mamba's first kernel, which knows none (vllm/config/model.py, get_mamba_chunk_size)
+PLAIN_CHUNK = 2048
+
+
+def mamba_chunk(architecture: Architecture) -> int:
+    """Tokens of a chunk of Mamba's kernel; 0 where another mixer recurs, or none."""
+    chunks = set()
+    for mixer in architecture.mixers():
+        match mixer:
+            case Mamba2(chunk=chunk):
+                chunks.add(chunk)
+            case Mamba():
+                chunks.add(PLAIN_CHUNK)
+    return max(chunks, default=0)
 
 
 def compressed(architecture: Architecture) -> list[CompressedAttention]:
