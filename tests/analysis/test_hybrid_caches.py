@@ -176,6 +176,17 @@ def test_mamba_keeps_a_state_for_every_page_until_0_28() -> None:
     assert Inference(model("qwen3.5-9b"), how).paging == Paging(1, 2, 64, slots=True)  # others have two
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "exact"),
+    [("qwen3.5-9b", "0.33", False), ("qwen3.5-9b", "0.29", True), ("nemotron-3-nano-30b-a3b", "0.33", True),
+     ("llama-3-8b", "0.33", True)],
+)  # fmt: skip
+def test_a_third_page_is_an_estimate_where_it_hangs_on_the_kernel(name: str, version: str, exact: bool) -> None:
+    run = Inference(model(name), InferenceRun(engine="vllm", engine_version=version, context=4096))
+    assert any(line.startswith("kv: ") for line in run.exact()) == exact
+    assert any(line.startswith("kv: ") for line in run.estimated(0, 1, 4096)) != exact
+
+
 MUTANTS = [
     (engines, "FP32.block_bytes * pool.elements", "2 * pool.elements", "llama.cpp, Falcon-H1-1.5B: R and S"),
     (engines, '("state", "conv", "shift") and engine == "llama.cpp"', '("state", "shift") and engine == "llama.cpp"',

@@ -341,12 +341,17 @@ class Inference:
 
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
-        cache = f"kv: {by}, in {self.how.kv_dtype}"
+        cache: tuple[str, ...] = () if self.has_third_pages else (f"kv: {by}, in {self.how.kv_dtype}",)
         if self.is_rough or (self.draft is not None and self.draft.is_rough):
-            return (cache,)
+            return cache
         if self.weights.files:
-            return f"weights: every tensor as its file has it, {self.weights.types()}", cache
-        return f"weights: every tensor as {self.dtype} stores it{', as published' * self.is_published}", cache
+            return f"weights: every tensor as its file has it, {self.weights.types()}", *cache
+        return f"weights: every tensor as {self.dtype} stores it{', as published' * self.is_published}", *cache
+
+    @property
+    def has_third_pages(self) -> bool:
+        pools = [pool for stage in self.stages for pool in stage.pools]
+        return self.generation is not None and self.generation.may_write_more(self.architecture, pools)
 
     @property
     def is_rough(self) -> bool:
@@ -377,6 +382,8 @@ class Inference:
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         found = []
+        if self.has_third_pages:
+            found.append("kv: what vllm sets aside, with a third page of states, which some kernels don't write")
         if self.is_mixed:
             found.append(f"weights: all matrices in {self.dtype}, though the files keep some of them wide")
         if self.is_padded:

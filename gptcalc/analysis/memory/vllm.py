@@ -36,7 +36,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import LATENT_PAGE, NEWEST, Paging
+from gptcalc.analysis.memory.engines import CONSTANT, LATENT_PAGE, NEWEST, Paging, Pool
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import (
     ACTIVATIONS,
@@ -87,6 +87,12 @@ class Generation(NamedTuple):
         first, kept = self.runner == "first", chunk if self.keeps_states else 0
         states = guessed + (0 if kept else self.states)
         return Paging(self.passes + stages - 1, states, LATENT_PAGE if first else NEWEST.latents, first, kept)
+
+    def may_write_more(self, architecture: Architecture, pools: Sequence[Pool]) -> bool:
+        """Whether it hangs on the kernel if a recurrent layer has a page of states more: not Mamba-2's, which does."""
+        kinds = {pool.kind for pool in pools}
+        mamba = any(isinstance(mixer, Mamba2) for mixer in architecture.mixers())
+        return self.states >= NEWEST.states and "state" in kinds and not kinds <= CONSTANT and not mamba
 
     @property
     def tiles(self) -> dict[str, int]:
