@@ -10,10 +10,10 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(a: AltUp, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters run over: λ, φ, δ all streams, e those that are projected, b the channels once more."""
+    """What the index letters run over: λ, ñ, δ all streams, e those that are projected, υ the channels once more."""
     streams = symbols.index("n_streams", a.n, "streams")
     projected = symbols.index("n_projected", a.n - 1, "projections")
-    return {"λ": streams, "φ": streams, "δ": streams, "e": projected, "b": d}
+    return {"λ": streams, "ñ": streams, "δ": streams, "e": projected, "υ": d}
 
 
 #: the least mean of squares of what is scaled to another's size
@@ -23,7 +23,7 @@ LEAST = "1e-05"
 def spread(lines: Lines) -> None:
     """The embedding x and its projections, all of one size."""
     lines.pointwise("r_X[t] = rms_i(x[t,i])")
-    lines.sum("Y[t,e,i] = Σ_b x[t,b]·W_A[e,b,i]", saved=2, W_A=Mark("projection", "streams"))
+    lines.sum("Y[t,e,i] = Σ_υ x[t,υ]·W_A[e,υ,i]", saved=2, W_A=Mark("projection", "streams"))
     scaled = _as_large("Y[t,λ − 1,i]")
     lines.pointwise(f"X[t,λ,i] = {{x[t,i] if λ = 0; {scaled} otherwise}}", saved=2)
 
@@ -36,8 +36,8 @@ def predict(lines: Lines, a: AltUp) -> None:
     """X → X′, every stream by what all were; the block computes the active one."""
     lines.pointwise(f"x[t,i] = X[t,λ,i], λ = {a.active}")
     _router(lines, a)
-    lines.sum("c_X[t,λ,φ] = Σ_δ ρ_X[t,δ]·W_P[δ,λ,φ]", saved=2, W_P=Mark("prediction", "coefficients"))
-    lines.sum("X′[t,λ,i] = Σ_φ X[t,φ,i]·c_X[t,λ,φ] + X[t,λ,i]")
+    lines.sum("c_X[t,λ,ñ] = Σ_δ ρ_X[t,δ]·W_P[δ,λ,ñ]", saved=2, W_P=Mark("prediction", "coefficients"))
+    lines.sum("X′[t,λ,i] = Σ_ñ X[t,ñ,i]·c_X[t,λ,ñ] + X[t,λ,i]")
     lines.pointwise(f"x[t,i] = X′[t,λ,i], λ = {a.active}", saved=2)
 
 
@@ -65,6 +65,6 @@ def _router(lines: Lines, a: AltUp) -> None:
 def merge(lines: Lines) -> None:
     """The mean of the first stream and of the others' projections, all of its size."""
     lines.pointwise("r_X[t] = rms_i(X[t,λ,i]), λ = 0", Wanted())
-    lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))
+    lines.sum("Y[t,e,i] = Σ_υ X[t,e + 1,υ]·W_B[e,υ,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))
     mean = f"x[t,i] = mean_λ({{X[t,λ,i] if λ = 0; {_as_large('Y[t,λ − 1,i]')} otherwise}})"
     lines.pointwise(mean, Wanted(), saved=2)

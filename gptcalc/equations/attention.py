@@ -18,7 +18,7 @@ from gptcalc.architecture import (
     RelativeBias,
 )
 from gptcalc.equations import convolved, relative, strided
-from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, positioned, qk_normed
+from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, of_mask, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
 from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
@@ -135,13 +135,13 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
 def _relative(lines: Lines, a: Attention, relative: RelativeBias) -> None:
     """What each query's bias is at each distance."""
     q, _ = head_indices(a)
-    states = f"q_P[{ix('t', q, 'ϱ')}]"
-    lines.sum(f"{states} = Σ_i n[t,i]·W_P[{ix('i', q, 'ϱ')}]", saved=2, W_P="relative.states")
+    states = f"q_P[{ix('t', q, 'ŕ')}]"
+    lines.sum(f"{states} = Σ_i n[t,i]·W_P[{ix('i', q, 'ŕ')}]", saved=2, W_P="relative.states")
     if relative.limit is not None:
-        limited(lines, states, "ϱ", relative.limit, "relative.factor", q)
+        limited(lines, states, "ŕ", relative.limit, "relative.factor", q)
     if a.scores.temperature is not None:
         lines.pointwise(f"{states} = {states}·{growth(a.scores.temperature)}")
-    lines.sum(f"b_P[{ix('t', q, 'δ')}] = Σ_ϱ {states}·P[ϱ,δ]", component="other", P="relative.profiles")
+    lines.sum(f"b_P[{ix('t', q, 'δ')}] = Σ_ŕ {states}·P[ŕ,δ]", component="other", P="relative.profiles")
 
 
 def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pairs: Pairs | None) -> None:
@@ -298,11 +298,11 @@ def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) 
 def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
     """By how much the scores of a key grow, made of its values again in every pass, and which keys are seen."""
     _, kv = head_indices(a)
-    where = ix("s", kv)
+    where, own = ix("s", kv), of_mask(kv)
     over = "w" if not kv else f"{{{kv},w}}"
-    lines.sum(f"Δ[s,ν] = Σ_{over} V[{ix('s', kv, 'w')}]·W_Δ[{ix(kv, 'w')},ν]", saved=2, W_Δ="mask.dt")
-    at = f"ν = {kv}" if kv else "ν = 0"
-    lines.pointwise(f"b_Δ[{where}] = exp(A[ν]·softplus(Δ[s,ν])), {at}", saved=2, A="mask.A")
+    lines.sum(f"Δ[s,{own}] = Σ_{over} V[{ix('s', kv, 'w')}]·W_Δ[{ix(kv, 'w')},{own}]", saved=2, W_Δ="mask.dt")
+    at = f"{own} = {kv or 0}"
+    lines.pointwise(f"b_Δ[{where}] = exp(A[{own}]·softplus(Δ[s,{own}])), {at}", saved=2, A="mask.A")
     chosen = f"J({ix('t', kv)})"
     lines.pointwise(f"ζ[{ix('t', where)}] = b_Δ[{where}]", Pairs())
     lines.pointwise(f"{chosen} = top_s({mask.top_k}, ζ[{ix('t', where)}])")

@@ -26,6 +26,11 @@ def head_indices(a: Attention) -> tuple[str, str]:
     return ("h", "") if a.n_kv_heads == 1 else ("g,r", "g")
 
 
+def of_mask(kv: str) -> str:
+    """The letter of the heads of keys whose steps a dynamic mask makes, as it sums over all of them."""
+    return "ǧ" if kv.endswith("g") else "ν"
+
+
 def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None) -> dict[str, Index]:
     """What the index letters of attention run over; d_source: the encoder's width."""
     name = a.section
@@ -51,9 +56,9 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
     if a.filter is not None:
         letters |= convolved.filter_scope(a.filter, name, symbols)
     if a.dynamic_mask is not None:
-        letters["ν"] = letters["g" if a.n_kv_heads not in (1, a.n_heads) else "h"]
-        if a.n_kv_heads == 1:
-            letters["ν"] = symbols.derived("1", 1, "heads")
+        _, kv = head_indices(a)
+        one = symbols.derived("1", 1, "heads")
+        letters[of_mask(kv)] = letters[kv[-1]] if kv else one
     if a.bottleneck is not None:
         letters["m"] = symbols.index("q_rank", a.bottleneck.rank, "channels", name)
     if a.experts is not None:
@@ -69,7 +74,7 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["b"] = Index(f"⌊S/{a.index.block}⌋+1", 0, "entries", every=a.index.block)
     letters |= pairs_scope(a.rope, a.d_head)
     if a.scores.relative is not None:
-        letters["ϱ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
+        letters["ŕ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
         letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)
     if a.kv_conv is not None:
         letters |= convolution_scope(a.kv_conv.kernel, name, symbols, OF_KEYS)

@@ -1,20 +1,20 @@
 """Recurrent states in chunks, as kernels compute a prompt: products of matrices within a chunk of C tokens, and one
 state passed from chunk to chunk. The result is the recurrence's, the FLOPs are others.
 
-With the decay Γ of a chunk so far, S_B the state before the chunk and u what is written (Dao and Gu 2024, §6; Yang et
+With the decay Γ of a chunk so far, M_B the state before the chunk and v_U what is written (Dao and Gu 2024, §6; Yang et
 al. 2024, arXiv:2312.06635, §3):
 
-    o_t = e^{Γ_t}·S_Bᵀq_t + Σ_{s ≤ t} e^{Γ_t − Γ_s}·(q_t·k_s)·u_s        S = e^{Γ_C}·S_B + Σ_s e^{Γ_C − Γ_s}·k_s ⊗ u_s
+    o_t = e^{Γ_t}·S_Bᵀq_t + Σ_{s ≤ t} e^{Γ_t − Γ_s}·(q_t·k_s)·u_s        M = e^{Γ_C}·M_B + Σ_s e^{Γ_C − Γ_s}·k_s ⊗ u_s
 
 With the delta rule u_t is β_t·(v_t − e^{Γ_t}·S_Bᵀk_t − Σ_{s < t} e^{Γ_t − Γ_s}·(k_t·k_s)·u_s), a triangular system of
-equations. Its inverse I_A = (1 + A)⁻¹ is made row by row (UT transform), and gives u = v_I − k_I·S_B (WY
+equations. Its inverse I_A = (1 + A)⁻¹ is made row by row (UT transform), and gives u = v_I − k_I·M_B (WY
 representation): arXiv:2406.06484, §3; with decays arXiv:2412.06464, §3.3, and arXiv:2510.26692, §3.
 
 RWKV-5 and 6 read the state before a token decays and writes it: there Γ_P, the decay up to the token before, stands for
-Γ_t, and s < t (arXiv:2404.05892, §4). RWKV-7 (arXiv:2503.14456, §4) adds a_t ⊗ h_t, where h_t = Sᵀk̂_t is read in that
-way, too: h = I_R·(A_K·v + k̂·e^{Γ_P}·S_B) with I_R = (1 − A_R)⁻¹, the products of k̂ with k being A_K, with a A_R.
+Γ_t, and s < t (arXiv:2404.05892, §4). RWKV-7 (arXiv:2503.14456, §4) adds a_t ⊗ h_t, where h_t = Mᵀk̂_t is read in that
+way, too: h = I_R·(A_K·v + k̂·e^{Γ_P}·M_B) with I_R = (1 − A_R)⁻¹, the products of k̂ with k being A_K, with a A_R.
 
-Letters: ġ, ṙ, ȧ, ẇ as in linear attention; s and ϱ tokens of the chunk of t.
+Letters: ġ, ṙ, ȧ, ẇ as in linear attention; s and š tokens of the chunk of t.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import NamedTuple
 from gptcalc.equations.conditions import Constant, Within
 from gptcalc.equations.language import Index, Lines, ix
 
-OF_CHUNKS = {"ϱ": Index("S", 0, "past")}
+OF_CHUNKS = {"š": Index("S", 0, "past")}
 
 
 def heads(shared: int, whole: int) -> tuple[str, str]:
     """How states are written, and what several of them share."""
     if shared == whole:
-        return "ġ", "ġ"
-    return ("ṙ", "") if shared == 1 else ("ġ,ṙ", "ġ")
+        return "ḣ", "ḣ"
+    return ("ḣ", "") if shared == 1 else ("ġ,ṙ", "ġ")
 
 
 class Letters(NamedTuple):
-    """The letters of states, of the keys that several share, and of the decay γ, if there is one."""
+    """The letters of states, of the keys that several share, and of the decay Ā, if there is one."""
 
     states: str
     few: str
@@ -56,16 +56,16 @@ def in_chunks(
     delta: bool = False,
     earlier: bool = False,
 ) -> None:
-    """From queries, keys, v, γ and β to o; `earlier`: a token reads the state that the one before it left."""
+    """From queries, keys, v, Ā and β to o; `earlier`: a token reads the state that the one before it left."""
     few, value = ix(of.few, "ȧ"), ix(of.states, "ẇ")
-    state, before = f"S[{ix(of.states, 'ȧ', 'ẇ')}]", f"S_B[{ix(of.states, 'ȧ', 'ẇ')}]"
+    state, before = f"M[{ix(of.states, 'ȧ', 'ẇ')}]", f"M_B[{ix(of.states, 'ȧ', 'ẇ')}]"
     so_far = "Γ_P[t,{0}]" if earlier else "Γ[t,{0}]"
     if of.decay is not None:
         decays(lines, chunk, of.decay, earlier)
     _scores(lines, chunk, of, "z_S", query, key, strict=earlier, so_far=so_far)
     if delta:
         _solved(lines, chunk, of, key)
-    written = f"u[t,{value}]" if delta else f"v[t,{value}]"
+    written = f"v_U[t,{value}]" if delta else f"v[t,{value}]"
     at_its_begin(lines, chunk, state, before, None if of.decay is None else f"exp(Γ_C[t,{of.decay}])")
     if delta:
         lines.sum(f"{written} = v_I[t,{value}] − Σ_ȧ k_I[t,{ix(of.states, 'ȧ')}]·{before}")
@@ -77,10 +77,10 @@ def in_chunks(
 
 
 def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
-    """From r, k, v, γ, k̂ and a of RWKV-7 to o and h."""
+    """From r, k, v, Ā, k̂ and a of RWKV-7 to o and h."""
     states, pairs, before = of.states, Within(chunk), Within(chunk, strict=True)
-    here, value, key = f"S[{ix(states, 'ȧ', 'ẇ')}]", ix(states, "ẇ"), ix(states, "ȧ")
-    begin = f"S_B[{ix(states, 'ȧ', 'ẇ')}]"
+    here, value, key = f"M[{ix(states, 'ȧ', 'ẇ')}]", ix(states, "ẇ"), ix(states, "ȧ")
+    begin = f"M_B[{ix(states, 'ȧ', 'ẇ')}]"
     decays(lines, chunk, of.decay or "", earlier=True)
     for name, left, right, strict in (("z_S", "r", "k", False), ("z_R", "r", "a", False),
                                       ("A_R", "k̂", "a", True), ("A_K", "k̂", "k", True)):  # fmt: skip
@@ -88,8 +88,8 @@ def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
         _scores(lines, chunk, of, name, left, right, strict=strict, so_far=so_far)
     inverse = f"I_R[t,s,{states}]"
     one = "{1 if s = t; 0 otherwise}"
-    lines.sum(f"{inverse} = {one} + Σ_ϱ A_R[t,ϱ,{states}]·I_R[ϱ,s,{states}]", Within(chunk, through=True))
-    text = f"I_K[t,s,{states}] = Σ_ϱ I_R[t,ϱ,{states}]·A_K[ϱ,s,{states}]"
+    lines.sum(f"{inverse} = {one} + Σ_š A_R[t,š,{states}]·I_R[š,s,{states}]", Within(chunk, through=True))
+    text = f"I_K[t,s,{states}] = Σ_š I_R[t,š,{states}]·A_K[š,s,{states}]"
     lines.sum(text, Within(chunk, strict=True, through=True))
     lines.sum(f"h_I[t,{value}] = Σ_s I_K[t,s,{states}]·v[s,{value}]", before)
     lines.sum(f"k_I[t,{key}] = Σ_s {inverse}·{_decayed(of, 'Γ_P[s,{0}]')}k̂[s,{key}]", pairs)
@@ -106,9 +106,9 @@ def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
 
 def decays(lines: Lines, chunk: int, where: str, earlier: bool = False) -> None:
     """Logarithms of decays since the chunk began: Γ with the token's own, Γ_P without it; Γ_C of the whole chunk."""
-    lines.pointwise(f"Γ[t,{where}] = Σ_s ln(γ[s,{where}])", Within(chunk))
+    lines.pointwise(f"Γ[t,{where}] = Σ_s ln(Ā[s,{where}])", Within(chunk))
     if earlier:
-        lines.pointwise(f"Γ_P[t,{where}] = Σ_s ln(γ[s,{where}])", Within(chunk, strict=True))
+        lines.pointwise(f"Γ_P[t,{where}] = Σ_s ln(Ā[s,{where}])", Within(chunk, strict=True))
     at_its_end(lines, chunk, f"Γ_C[t,{where}]", f"Γ[t,{where}]")
 
 
@@ -155,7 +155,7 @@ def _solved(lines: Lines, chunk: int, of: Letters, key: str) -> None:
     lines.pointwise(f"A[t,s,{states}] = β[t,{states}]·A[t,s,{states}]", Within(chunk, strict=True))
     inverse = f"I_A[t,s,{states}]"
     one = "{1 if s = t; 0 otherwise}"
-    lines.sum(f"{inverse} = {one} − Σ_ϱ A[t,ϱ,{states}]·I_A[ϱ,s,{states}]", Within(chunk, through=True))
+    lines.sum(f"{inverse} = {one} − Σ_š A[t,š,{states}]·I_A[š,s,{states}]", Within(chunk, through=True))
     value, keys = ix(states, "ẇ"), ix(states, "ȧ")
     lines.sum(f"v_I[t,{value}] = Σ_s {inverse}·β[s,{states}]·v[s,{value}]", allowed)
     text = f"{_decayed(of, 'Γ[s,{0}]')}{key}[s,{ix(of.few, 'ȧ')}]"

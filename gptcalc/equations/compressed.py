@@ -39,7 +39,7 @@ def _entries_scope(c: Compression, name: str, latent: Index, symbols: Symbols) -
     letters = {
         "χ": Index(f"⌊S/{every.symbol}⌋", 0, "entries", every=c.every),
         "κ": every,
-        "ϰ": _halves(every, c, symbols),
+        "ķ": _halves(every, c, symbols),
         "b": _halves(latent, c, symbols),
     }
     if c.index is not None:
@@ -104,7 +104,7 @@ def _compress(
 ) -> None:
     """Entries `to`[χ,one] from projections onto the channels `both`; what is needed of the open entry stays, too.
 
-    Where entries overlap, the first half of the channels is for the tokens of the entry before: token ϰ of an entry
+    Where entries overlap, the first half of the channels is for the tokens of the entry before: token ķ of an entry
     is its own from `every` on, and then has the second half.
     """
     now = Completed(c.every)
@@ -119,18 +119,18 @@ def _compress(
             lines.store(f"{what}_P{name}[κ,{one}] = {of}[{m}·⌊S/{m}⌋ − {m} + κ,{one}]", "open entry", Constant())
     if c.overlap:
         width = lines.scope[one].symbol
-        token, channel = f"{m}·(χ − 1) + ϰ", f"{one} + {width}·⌊ϰ/{m}⌋"
-        place = f"κ = ϰ − {m}·⌊ϰ/{m}⌋, {both} = {channel}"
+        token, channel = f"{m}·(χ − 1) + ķ", f"{one} + {width}·⌊ķ/{m}⌋"
+        place = f"κ = ķ − {m}·⌊ķ/{m}⌋, {both} = {channel}"
     else:
-        token, channel, place = f"{m}·χ + ϰ", one, f"κ = ϰ, {both} = {one}"
+        token, channel, place = f"{m}·χ + ķ", one, f"κ = ķ, {both} = {one}"
     lines.pointwise(
-        f"{share}[χ,ϰ,{one}] = softmax_ϰ({weight}[{token},{channel}] + {table}[κ,{both}]), {place}",
+        f"{share}[χ,ķ,{one}] = softmax_ķ({weight}[{token},{channel}] + {table}[κ,{both}]), {place}",
         now,
         saved=2,
         **_marked(table, f"{key}.position"),
     )
-    lines.pointwise(f"{content}_E[χ,ϰ,{one}] = {content}[{token},{channel}]", now)
-    lines.sum(f"{to}[χ,{one}] = Σ_ϰ {share}[χ,ϰ,{one}]·{content}_E[χ,ϰ,{one}]", now, saved=2)
+    lines.pointwise(f"{content}_E[χ,ķ,{one}] = {content}[{token},{channel}]", now)
+    lines.sum(f"{to}[χ,{one}] = Σ_ķ {share}[χ,ķ,{one}]·{content}_E[χ,ķ,{one}]", now, saved=2)
     whole = f"{to}[χ,{one}]"
     norm_line(lines, a.latent_norm, whole, whole, one, f"{key}.norm", name=f"_C{name}", saved=2, condition=now)
     _rotate(lines, rotation, whole, f"{m}·χ", now)

@@ -10,8 +10,8 @@ from gptcalc.equations.symbols import Symbols
 
 #: the letters of a convolution: the tokens that it reads, those of them that stay in the cache
 ConvolutionLetters: TypeAlias = tuple[str, str]
-OF_KEYS: ConvolutionLetters = ("κ", "ϰ")
-OF_OUTPUT: ConvolutionLetters = ("ϑ", "ς")
+OF_KEYS: ConvolutionLetters = ("κ", "ķ")
+OF_OUTPUT: ConvolutionLetters = ("ḱ", "ḵ")
 
 
 def convolve(
@@ -22,13 +22,22 @@ def convolve(
     alone: the convolution in the symbol's place; terms: where the sum is divided by the square root of so many."""
     token, before = letters
     y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
-    weight, offset = f"W_C{name}", f"b_C{name}"
+    of = name.replace("_", "")
+    weight, offset = f"W_C{of}", f"b_C{of}"
     lines.pointwise(f"{near} = {name}[t − {kernel - 1} + {token},{rest}]")
     added = f" + {offset}[{rest}]" if bias else ""
-    text = f"{name}̂[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]{added}"
+    text = f"{hatted(name)}[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]{added}"
     lines.sum(text, component="" if alone else "other", **{weight: key, offset: f"{key}.bias"})  # type: ignore[arg-type]
     _keep(lines, name, rest, kernel, before)
-    lines.pointwise(f"{y} = {name}̂[t,{rest}]" if alone else _added(y, f"{name}̂[t,{rest}]", terms), saved=saved)
+    lines.pointwise(
+        f"{y} = {hatted(name)}[t,{rest}]" if alone else _added(y, f"{hatted(name)}[t,{rest}]", terms), saved=saved
+    )
+
+
+def hatted(name: str) -> str:
+    """What a value is called when it is convolved: its letter with a hat."""
+    letter, rest = name[0], name[1:]
+    return f"{letter}̂{rest}"
 
 
 def _keep(lines: Lines, name: str, rest: str, kernel: int, before: str) -> None:

@@ -29,7 +29,7 @@ def scope(a: Attention, cca: ConvolvedHeads, letters: dict[str, Index], symbols:
         "ǎ": letters["a"],
         "κ": symbols.index("kernel", cca.kernel, "taps", name),
         "ǩ": symbols.index("head_kernel", cca.head_kernel, "taps", name),
-        "ϰ": symbols.derived(str(cca.kernel - 1), cca.kernel - 1, "taps"),
+        "ķ": symbols.derived(str(cca.kernel - 1), cca.kernel - 1, "taps"),
         "ṫ": symbols.derived(str(cca.head_kernel - 1), cca.head_kernel - 1, "taps"),
         "ŝ": symbols.derived("1", 1, "taps"),
         "ṽ": symbols.derived(f"{a.n_kv_heads}·{letters['w'].symbol}/2", half, "channels", "tp"),
@@ -48,27 +48,27 @@ def mixed_heads(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str
     mean = f"q_M{query}" if shared == kv else f"mean_{shared}(q_M{query})"
     place = {"h": "h", "g": f"{r}·g + r", "": "h"}[kv]
     at = {"h": f"{a.n_heads} + h", "g": f"{a.n_heads} + g", "": str(a.n_heads)}[kv]
-    lines.pointwise(f"k{key} = u_H[t,{at},a] + {mean}", saved=2)
-    lines.pointwise(f"q{query} = u_H[t,{place},a] + q_M{query}", saved=2)
+    lines.pointwise(f"k{key} = Q_H[t,{at},a] + {mean}", saved=2)
+    lines.pointwise(f"q{query} = Q_H[t,{place},a] + q_M{query}", saved=2)
     _values(lines, a, kv)
 
 
 def _convolve(lines: Lines, a: Attention, cca: ConvolvedHeads, q: str, kv: str) -> None:
-    """u_H[t,ȟ,a]: queries and keys, convolved channel by channel and then within each head."""
+    """Q_H[t,ȟ,a]: queries and keys, convolved channel by channel and then within each head."""
     r = a.n_heads // a.n_kv_heads
     heads = f"⌊ȟ/{r}⌋,ȟ − {r}·⌊ȟ/{r}⌋" if q == "g,r" else "ȟ"
     keys = f"k[t,ȟ − {a.n_heads},a]" if kv else "k[t,a]"
-    lines.pointwise(f"u[t,ȟ,a] = {{q[t,{heads},a] if ȟ < {a.n_heads}; {keys} otherwise}}")
+    lines.pointwise(f"Q[t,ȟ,a] = {{q[t,{heads},a] if ȟ < {a.n_heads}; {keys} otherwise}}")
     first, second = cca.kernel - 1, cca.head_kernel - 1
-    lines.pointwise(f"u_C[t,κ,ȟ,a] = u[t − {first} + κ,ȟ,a]", saved=2)
-    lines.sum("û[t,ȟ,a] = Σ_κ u_C[t,κ,ȟ,a]·W_Cu[κ,ȟ,a]", saved=2, W_Cu="u_conv")
+    lines.pointwise(f"Q_C[t,κ,ȟ,a] = Q[t − {first} + κ,ȟ,a]", saved=2)
+    lines.sum("Q̂[t,ȟ,a] = Σ_κ Q_C[t,κ,ȟ,a]·W_CQ[κ,ȟ,a]", saved=2, W_CQ="u_conv")
     before = f"t − {second} + ǩ"
-    inner = f"{{û[{before},ȟ,ǎ] if {before} ≥ 0; 0 otherwise}} + b_Cu[ȟ,ǎ]"
-    lines.pointwise(f"u_D[t,ǩ,ȟ,ǎ] = {inner}", saved=2, b_Cu="u_conv.bias")
-    text = "u_H[t,ȟ,a] = Σ_{ǎ,ǩ} u_D[t,ǩ,ȟ,ǎ]·W_Hu[ȟ,ǎ,ǩ,a] + b_Hu[ȟ,a]"
-    lines.sum(text, W_Hu="head_conv", b_Hu="head_conv.bias")
-    lines.store(f"R_u[ϰ,ȟ,a] = u[S − {first} + ϰ,ȟ,a]", "convolution", Constant())
-    lines.store(f"R_head[ṫ,ȟ,a] = û[S − {second} + ṫ,ȟ,a]", "convolution", Constant())
+    inner = f"{{Q̂[{before},ȟ,ǎ] if {before} ≥ 0; 0 otherwise}} + b_CQ[ȟ,ǎ]"
+    lines.pointwise(f"Q_B[t,ǩ,ȟ,ǎ] = {inner}", saved=2, b_CQ="u_conv.bias")
+    text = "Q_H[t,ȟ,a] = Σ_{ǎ,ǩ} Q_B[t,ǩ,ȟ,ǎ]·W_HQ[ȟ,ǎ,ǩ,a] + b_HQ[ȟ,a]"
+    lines.sum(text, W_HQ="head_conv", b_HQ="head_conv.bias")
+    lines.store(f"R_Q[ķ,ȟ,a] = Q[S − {first} + ķ,ȟ,a]", "convolution", Constant())
+    lines.store(f"R_head[ṫ,ȟ,a] = Q̂[S − {second} + ṫ,ȟ,a]", "convolution", Constant())
 
 
 def _values(lines: Lines, a: Attention, kv: str) -> None:

@@ -11,8 +11,8 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
-    """ϱ: columns of the token table, where they are fewer than d; τ: rows of positions; θ: types."""
-    letters = {"ϱ": width}
+    """ĩ: columns of the token table, where they are fewer than d; τ: rows of positions; θ: types."""
+    letters = {"ĩ": width}
     if e.position == "learned":
         extra = e.rows - c.size
         letters["τ"] = c if extra == 0 else symbols.derived(f"{c.symbol}+{extra}", e.rows, "positions")
@@ -27,11 +27,11 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     mark = table(e, tied)
     scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
     late = narrow and e.projected != "token"
-    x, i = ("x_E[t,ϱ]", "ϱ") if late else ("x[t,i]", "i")
+    x, i = ("x_E[t,ĩ]", "ĩ") if late else ("x[t,i]", "i")
     added = e.position == "learned" or bool(e.types)  # then only the sum is needed again
     whole = 0 if late else kept
     if narrow and not late:
-        lines.pointwise(f"x_E[t,ϱ] = E[u,ϱ], u = {token}", saved=2, E=mark)
+        lines.pointwise(f"x_E[t,ĩ] = E[u,ĩ], u = {token}", saved=2, E=mark)
         project(lines, e, 0 if scale or added else kept)
         if scale:
             lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
@@ -85,7 +85,7 @@ def _sines(e: Embedding, i: str, row: str) -> str:
 
 
 def project(lines: Lines, e: Embedding, kept: int) -> None:
-    text = f"x[t,i] = Σ_ϱ x_E[t,ϱ]·W_E[ϱ,i]{plus('b_E[i]', e.projection_bias)}"
+    text = f"x[t,i] = Σ_ĩ x_E[t,ĩ]·W_E[ĩ,i]{plus('b_E[i]', e.projection_bias)}"
     lines.sum(text, None, kept, "other", W_E="projection", b_E="projection.bias")
 
 
@@ -93,19 +93,19 @@ def project(lines: Lines, e: Embedding, kept: int) -> None:
 
 
 def states_scope(target: TargetStates, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """ḷ: layers of the target; ḣ: their channels."""
+    """ḷ: layers of the target; ḧ: their channels."""
     own = d if target.d == d.size else symbols.index("d_target", target.d, "channels")
-    return {"ḷ": symbols.index("n_target", target.layers, "layers"), "ḣ": own}
+    return {"ḷ": symbols.index("n_target", target.layers, "layers"), "ḧ": own}
 
 
 def states(lines: Lines, target: TargetStates, kept: int) -> None:
     """x[t,i] of the target's hidden states; x_T[ť,i] where a block of tokens attends to them."""
     t, x = ("t", "x[t,i]") if target.block is None else ("ť", "x_T[ť,i]")
-    h = f"h_T[{t},ḷ,ḣ]"
-    lines.pointwise(f"{h} = hidden({t}, ḷ, ḣ)", saved=2)
+    h = f"h_T[{t},ḷ,ḧ]"
+    lines.pointwise(f"{h} = hidden({t}, ḷ, ḧ)", saved=2)
     if target.norm is not None:
-        norm_line(lines.under("norm"), target.norm, h, h, "ḣ", "norm", "ḷ,ḣ", "_h", saved=2)
-    lines.sum(f"{x} = Σ_{{ḷ,ḣ}} {h}·W_h[ḷ,ḣ,i]", saved=kept, W_h="projection")
+        norm_line(lines.under("norm"), target.norm, h, h, "ḧ", "norm", "ḷ,ḧ", "_h", saved=2)
+    lines.sum(f"{x} = Σ_{{ḷ,ḧ}} {h}·W_h[ḷ,ḧ,i]", saved=kept, W_h="projection")
     if target.out_norm is not None:
         norm_line(lines.under("norm"), target.out_norm, x, x, "i", "out_norm", "", "_t", saved=kept)
 
@@ -114,17 +114,17 @@ def states(lines: Lines, target: TargetStates, kept: int) -> None:
 
 
 def front_scope(front: ConvolutionalFront, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """ϖ: channels of a frame; φ: frames behind the first of two convolutions, χ their channels; κ, ϰ: taps."""
+    """ḿ: channels of a frame; ẗ: frames behind the first of two convolutions, χ their channels; κ, ķ: taps."""
     first, *second = front.convolutions
     letters = {
-        "ϖ": symbols.index("n_mels", front.channels, "channels"),
+        "ḿ": symbols.index("n_mels", front.channels, "channels"),
         "κ": symbols.index("kernel", first.kernel, "channels", "front"),
     }
     if second:
         n = second[0].stride
         letters |= {
-            "φ": symbols.derived(f"{n}·N" if n > 1 else "N", n, "frames"),
-            "ϰ": symbols.index("kernel", second[0].kernel, "channels", "front"),
+            "ẗ": symbols.derived(f"{n}·N" if n > 1 else "N", n, "frames"),
+            "ķ": symbols.index("kernel", second[0].kernel, "channels", "front"),
             "χ": d,
         }
     return letters
@@ -133,14 +133,14 @@ def front_scope(front: ConvolutionalFront, d: Index, symbols: Symbols) -> dict[s
 def frames(lines: Lines, front: ConvolutionalFront, kept: int) -> None:
     """x[t,i] of the frames F, zeros beyond both ends."""
     first, *second = front.convolutions
-    at, out, target = ("φ", "χ", "x_F[φ,χ]") if second else ("t", "i", "x[t,i]")
-    lines.pointwise(f"F_C[{at},κ,ϖ] = frame({_near(first, at, 'κ')}, ϖ)", saved=2)
-    text = f"{target} = Σ_{{ϖ,κ}} F_C[{at},κ,ϖ]·W_F[ϖ,κ,{out}] + b_F[{out}]"
+    at, out, target = ("ẗ", "χ", "x_F[ẗ,χ]") if second else ("t", "i", "x[t,i]")
+    lines.pointwise(f"F_C[{at},κ,ḿ] = frame({_near(first, at, 'κ')}, ḿ)", saved=2)
+    text = f"{target} = Σ_{{ḿ,κ}} F_C[{at},κ,ḿ]·W_F[ḿ,κ,{out}] + b_F[{out}]"
     lines.sum(text, saved=2, W_F="front.0.conv", b_F="front.0.conv.bias")
     lines.pointwise(f"{target} = {front.function}({target})", saved=0 if second else kept)
     if second:
-        lines.pointwise(f"x_C[t,ϰ,χ] = x_F[{_near(second[0], 't', 'ϰ')},χ]", saved=2)
-        text = "x[t,i] = Σ_{χ,ϰ} x_C[t,ϰ,χ]·W_FF[χ,ϰ,i] + b_FF[i]"
+        lines.pointwise(f"x_C[t,ķ,χ] = x_F[{_near(second[0], 't', 'ķ')},χ]", saved=2)
+        text = "x[t,i] = Σ_{χ,ķ} x_C[t,ķ,χ]·W_FF[χ,ķ,i] + b_FF[i]"
         lines.sum(text, saved=2, W_FF="front.1.conv", b_FF="front.1.conv.bias")
         lines.pointwise(f"x[t,i] = {front.function}(x[t,i])", saved=kept)
 

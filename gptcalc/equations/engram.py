@@ -2,7 +2,7 @@
 stream asks for them.
 
 ṛ runs over rows of the table, ḫ over heads, ḍ over a row's channels; with several residual streams λ over those. κ runs
-over the taps of the convolution, ϰ over the tokens that stay in the cache.
+over the taps of the convolution, ķ over the tokens that stay in the cache.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ def engram(lines: Lines, m: Engram, several: bool) -> None:
     far, apart = m.reach, m.hashing.longest
     lines.pointwise(f"c_N_C[t,κ,{own}] = c_N[t − {far} + {apart}·κ,{own}]")
     lines.sum(f"ĉ_N[{here}] = Σ_κ c_N_C[t,κ,{own}]·W_NC[κ,{own}]", saved=2, W_NC="conv")
-    lines.store(f"R_N[ϰ,{own}] = c_N[S − {far} + ϰ,{own}]", "convolution", Constant())
+    lines.store(f"R_N[ķ,{own}] = c_N[S − {far} + ķ,{own}]", "convolution", Constant())
     lines.pointwise(f"y[{here}] = u_N[{here}] + silu(ĉ_N[{here}])", saved=2)

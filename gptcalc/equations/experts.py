@@ -30,7 +30,7 @@ SHARED = Names(*(f"{name}S" if "_" in name else f"{name}_S" for name in astuple(
 
 
 def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters of a mixture run over: e all experts, f an expert's width, φ the shared experts' width."""
+    """What the index letters of a mixture run over: e all experts, f an expert's width, ḟ the shared experts' width."""
     name = m.section
     n_experts = symbols.index("n_experts", m.n_experts, "experts", name, "ep")
     width = symbols.index("d_expert", m.d_ff, "channels", name, "tp")
@@ -42,9 +42,9 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     if m.shared is not None:
         if m.shared.d_ff == m.shared.n * m.d_ff:
             n_shared = symbols.index("n_shared", m.shared.n, "experts", name)
-            letters["φ"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.shared.d_ff, "channels", "tp")
+            letters["ḟ"] = symbols.derived(f"{n_shared.symbol}·{width.symbol}", m.shared.d_ff, "channels", "tp")
         else:
-            letters["φ"] = symbols.index("d_shared", m.shared.d_ff, "channels", name, "tp")
+            letters["ḟ"] = symbols.index("d_shared", m.shared.d_ff, "channels", name, "tp")
     if m.sink is not None:
         n_shared = symbols.index("n_shared", m.sink.n, "experts", name)
         letters["ψ"] = letters["η"]
@@ -241,13 +241,13 @@ def _shared(lines: Lines, m: Experts, shared: SharedExperts) -> None:
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
     activation = Activation(m.activation, m.shared_clamp, m.clamp_at, m.softcaps)
     kept = m.sink is None
-    feed_forward(lines, "φ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
+    feed_forward(lines, "ḟ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
     if m.sink is not None:
         width = shared.d_ff // shared.n
-        share = f"π[t,{m.n_experts} + ⌊φ/{width}⌋]"
-        lines.pointwise(f"H_S[t,φ] = {share}·H_S[t,φ]", None, 2, name)
+        share = f"π[t,{m.n_experts} + ⌊ḟ/{width}⌋]"
+        lines.pointwise(f"H_S[t,ḟ] = {share}·H_S[t,ḟ]", None, 2, name)
     out = plus("b_DS[i]", bool(bias))
-    text = f"y_S[t,i] = Σ_φ H_S[t,φ]·W_DS[φ,i]{out}"
+    text = f"y_S[t,i] = Σ_ḟ H_S[t,ḟ]·W_DS[ḟ,i]{out}"
     lines.sum(text, None, 2 * shared.gate, name, W_DS=Mark("shared.down", "down"), b_DS="shared.down.bias")
     if shared.gate:
         lines.sum("γ_S[t] = Σ_i n[t,i]·W_SG[i]", None, 2, name, W_SG="shared_gate")

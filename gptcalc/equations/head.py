@@ -13,11 +13,11 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
-    """ϱ: what the output matrix reads, where that isn't the stream itself; u: its own rows; ψ: the pooler's channels;
+    """ï: what the output matrix reads, where that isn't the stream itself; u: its own rows; ψ: the pooler's channels;
     ℓ: its labels."""
-    letters = {"ϱ": width, **chain.scope(head, d, symbols)}
+    letters = {"ï": width, **chain.scope(head, d, symbols)}
     if head.dense is not None and head.dense.d != width.size:
-        letters["ϱ"] = d if head.dense.d == d.size else symbols.index("d_out", head.dense.d, "channels")
+        letters["ï"] = d if head.dense.d == d.size else symbols.index("d_out", head.dense.d, "channels")
     if head.rows is not None:
         letters["u"] = symbols.index("v_out", head.rows, "vocabulary", shard="vocab")
     pooler = head.pooler
@@ -33,11 +33,11 @@ def logits(lines: Lines, head: Head, e: Embedding, narrow: bool) -> None:
     """n[t,i] → logits[t,u], prob[t,u]. `narrow`: the token table's rows are narrower than the stream."""
     source, letter = "n[t,i]", "i"
     if head.dense is not None:
-        source, letter = "n_O[t,ϱ]", "ϱ"
+        source, letter = "n_O[t,ï]", "ï"
         dense(lines, head.dense, source, "n[t,i]", "W_H", "head.dense", Wanted())
     elif narrow:
-        source, letter = "n_O[t,ϱ]", "ϱ"
-        lines.sum("n_O[t,ϱ] = Σ_i n[t,i]·W_H[i,ϱ]", Wanted(), 2, "other", W_H="head.projection")
+        source, letter = "n_O[t,ï]", "ï"
+        lines.sum("n_O[t,ï] = Σ_i n[t,i]·W_H[i,ï]", Wanted(), 2, "other", W_H="head.projection")
     bias = plus("b_voc[u]", head.bias)
     if head.tying:
         table = embedding.table(e, elsewhere=True)  # the same weight on a second line

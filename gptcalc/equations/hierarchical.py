@@ -28,15 +28,15 @@ def hierarchical_recurrence(lines: Lines, m: HierarchicalRecurrence) -> None:
         lines.sum(f"{name}[t,ẇ] = Σ_i n[t,i]·W_{name.upper()}[i,ẇ]", saved=2, **marks)  # type: ignore[arg-type]
         if m.kernel is not None:
             convolve(lines, name, "ẇ", f"{key}_conv", m.kernel, OF_KEYS, saved=2, alone=True)
-    lines.pointwise("γ[t,ẇ] = σ(F[t,ẇ])", saved=2)
+    lines.pointwise("Ā[t,ẇ] = σ(F[t,ẇ])", saved=2)
     if m.bounds:
-        at_least(lines, "γ[t,ẇ]", "ẇ")
-    lines.pointwise("v[t,ẇ] = (1 − γ[t,ẇ])·silu(v[t,ẇ])", saved=2)
-    lines.pointwise("S[ẇ] = γ[t,ẇ]·S[ẇ] + v[t,ẇ]")
-    lines.pointwise("o[t,ẇ] = S[ẇ]", saved=2)
-    lines.store("S[ẇ] = S[ẇ]", "state", Constant())
+        at_least(lines, "Ā[t,ẇ]", "ẇ")
+    lines.pointwise("v[t,ẇ] = (1 − Ā[t,ẇ])·silu(v[t,ẇ])", saved=2)
+    lines.pointwise("M[ẇ] = Ā[t,ẇ]·M[ẇ] + v[t,ẇ]")
+    lines.pointwise("o[t,ẇ] = M[ẇ]", saved=2)
+    lines.store("M[ẇ] = M[ẇ]", "state", Constant())
     if m.out_norm is not None:
         norm_line(lines, m.out_norm, "o[t,ẇ]", "o[t,ẇ]", "ẇ", "out_norm", name="_o", saved=2)
-    lines.sum("z[t,ẇ] = Σ_i n[t,i]·W_G[i,ẇ]", saved=2, W_G="gate")
-    lines.pointwise("o[t,ẇ] = silu(z[t,ẇ])·o[t,ẇ]", saved=2)
+    lines.sum("G_O[t,ẇ] = Σ_i n[t,i]·W_OG[i,ẇ]", saved=2, W_OG="gate")
+    lines.pointwise("o[t,ẇ] = silu(G_O[t,ẇ])·o[t,ẇ]", saved=2)
     lines.sum("y[t,i] = Σ_ẇ o[t,ẇ]·W_O[ẇ,i]", W_O=Mark("out", "out"))

@@ -15,13 +15,13 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(s: Streams, symbols: Symbols) -> dict[str, Index]:
-    """What the index letters of the streams run over: λ and φ the streams, ψ all the coefficients, δ their scales."""
+    """What the index letters of the streams run over: λ and ñ the streams, ψ all the coefficients, δ their scales."""
     n = symbols.index("n_streams", s.n, "streams")
     each = f"2·{n.symbol}+{n.symbol}·{n.symbol}" if s.mixed else f"2·{n.symbol}"
     coefficients = symbols.derived(each, s.coefficients, "coefficients")
     if s.rank is not None:
-        return {"λ": n, "φ": n, "ẓ": symbols.index("stream_rank", s.rank, "channels")}
-    return {"λ": n, "φ": n, "ψ": coefficients, "δ": symbols.derived(str(s.factors), s.factors, "coefficients")}
+        return {"λ": n, "ñ": n, "ẓ": symbols.index("stream_rank", s.rank, "channels")}
+    return {"λ": n, "ñ": n, "ψ": coefficients, "δ": symbols.derived(str(s.factors), s.factors, "coefficients")}
 
 
 def begin(lines: Lines) -> None:
@@ -34,8 +34,8 @@ def join(lines: Lines, s: Streams) -> None:
     if s.rank is not None:
         _join_channels(lines, s)
         count = lines.scope["λ"].size
-        lines.sum("S_X[t,φ] = Σ_{λ,i} n_X[t,λ,i]·W_X[λ,i,φ]", saved=2, W_X="spread")
-        lines.pointwise(f"S_X[t,φ] = {number(s.magnitude)}·σ(S_X[t,φ]/{count})", saved=2)
+        lines.sum("S_X[t,ñ] = Σ_{λ,i} n_X[t,λ,i]·W_X[λ,i,ñ]", saved=2, W_X="spread")
+        lines.pointwise(f"S_X[t,ñ] = {number(s.magnitude)}·σ(S_X[t,ñ]/{count})", saved=2)
         return
     _coefficients(lines, s, "ψ")
     here, n = "s_X[δ]·ξ[t,ψ] + b_X[ψ]", lines.scope["λ"].symbol
@@ -51,15 +51,15 @@ def join(lines: Lines, s: Streams) -> None:
 def _mix(lines: Lines, s: Streams, here: str, marks: dict[str, Any]) -> None:
     """What mixes the streams with each other."""
     n = lines.scope["λ"].symbol
-    lines.pointwise(f"M_X[t,φ,λ] = softmax_λ({here}) + {number(s.eps)}, δ = 2, ψ = 2·{n} + {n}·φ + λ", **marks)
-    mixed = f"M_X[t,φ,λ] = sinkhorn_{{φ,λ}}(M_X[t,φ,λ], {s.iterations})"
+    lines.pointwise(f"M_X[t,ñ,λ] = softmax_λ({here}) + {number(s.eps)}, δ = 2, ψ = 2·{n} + {n}·ñ + λ", **marks)
+    mixed = f"M_X[t,ñ,λ] = sinkhorn_{{ñ,λ}}(M_X[t,ñ,λ], {s.iterations})"
     lines.pointwise(mixed, saved=2, constants={"ε": s.eps})
 
 
 def spread(lines: Lines, s: Streams) -> None:
     """Δ[t,i], the sublayer's output, → X[t,λ,i]."""
     if s.mixed:
-        lines.sum("X[t,λ,i] = Σ_φ M_X[t,φ,λ]·X[t,φ,i]")
+        lines.sum("X[t,λ,i] = Σ_ñ M_X[t,ñ,λ]·X[t,ñ,i]")
     lines.pointwise("X[t,λ,i] = X[t,λ,i] + S_X[t,λ]·Δ[t,i]", saved=2)
 
 
@@ -68,10 +68,10 @@ def end(lines: Lines, s: Streams) -> None:
     if s.rank is not None:
         _join_channels(lines, s, Wanted())
         return
-    _coefficients(lines, s, "φ", Wanted())
-    text = f"J_X[t,φ] = σ(s_X[]·ξ[t,φ] + b_X[φ]) + {number(s.eps)}"
+    _coefficients(lines, s, "ñ", Wanted())
+    text = f"J_X[t,ñ] = σ(s_X[]·ξ[t,ñ] + b_X[ñ]) + {number(s.eps)}"
     lines.pointwise(text, Wanted(), 2, s_X="scale", b_X="base")
-    lines.sum("x[t,i] = Σ_φ J_X[t,φ]·X[t,φ,i]", Wanted(), saved=2)
+    lines.sum("x[t,i] = Σ_ñ J_X[t,ñ]·X[t,ñ,i]", Wanted(), saved=2)
 
 
 def _join_channels(lines: Lines, s: Streams, condition: Condition | None = None) -> None:

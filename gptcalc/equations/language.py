@@ -18,9 +18,9 @@ of the past (roles.Stored, conditions.Keep), a mark may say what a weight is for
 
 How mixers without a growing cache are written:
 
-    a recurrent state: lines.store("S[h,a,w] = S[h,a,w]", "state", Constant()). It is read and written once a token, so
-        its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]" is 2·T·h·a·w FLOPs, and so is an
-        outer product added to it, "S[h,a,w] += k[t,h,a]·v[t,h,w]": a sum line that adds takes in every product. The
+    a recurrent state: lines.store("M[h,a,w] = M[h,a,w]", "state", Constant()). It is read and written once a token, so
+        its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·M[h,a,w]" is 2·T·h·a·w FLOPs, and so is an
+        outer product added to it, "M[h,a,w] += k[t,h,a]·v[t,h,w]": a sum line that adds takes in every product. The
         lines from the first that has the state to the last are walked token by token. Its type is the states' (fp32).
         A chunked form is a second way to write the lines (chunked.py), as latent attention has two.
     a convolution's state: lines.store("R[κ,f] = the last tokens' f", "convolution", Constant()), κ with the role taps.

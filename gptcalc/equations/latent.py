@@ -81,8 +81,8 @@ def latent_attention(
 
 
 def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> None:
-    up = plus("b_Q[h,b]", "q_b" in a.bias)
     if a.q_rank is None:
+        up = plus("b_Q[h,b]", "q_b" in a.bias)
         lines.sum(f"q[t,h,b] = Σ_i n[t,i]·W_Q[i,h,b]{up}", saved=2, W_Q=Mark("q", "queries"), b_Q="q.bias")
     else:
         down = plus("b_DQ[m]", "q_a" in a.bias)
@@ -90,18 +90,18 @@ def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
         if a.raw_queries:
             lines.pointwise("c_R[t,m] = c_Q[t,m]")
         norm_line(lines, a.latent_norm, "c_Q[t,m]", "c_Q[t,m]", "m", "q_a_norm", name="_c", saved=2)
-        source, over = "c_Q[t,m]", "m"
+        source, over, up = "c_Q[t,m]", "m", plus("b_UQ[h,b]", "q_b" in a.bias)
         if a.raw_queries:
             source, over, rank = "c_B[t,ẏ]", "ẏ", lines.scope["m"].symbol
             lines.pointwise(f"{source} = {{c_Q[t,ẏ] if ẏ < {rank}; c_R[t,ẏ − {rank}] otherwise}}")
-        lines.sum(f"q[t,h,b] = Σ_{over} {source}·W_UQ[{over},h,b]{up}", saved=2, W_UQ="q_b", b_Q="q_b.bias")
+        lines.sum(f"q[t,h,b] = Σ_{over} {source}·W_UQ[{over},h,b]{up}", saved=2, W_UQ="q_b", b_UQ="q_b.bias")
     if a.q_scale != 1.0:
         lines.pointwise(f"q[t,h,b] = {signed(a.q_scale)}·q[t,h,b]")
     if a.temperature is not None:
         lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth(a.temperature)}")
     if a.ssmax:
-        growth_by_head = "(s_Q[h]·ln(t + 1) + b_S[h])"
-        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth_by_head}", saved=2, s_Q="ssmax.scale", b_S="ssmax.bias")
+        growth_by_head = "(s_Q[h]·ln(t + 1) + b_QS[h])"
+        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth_by_head}", saved=2, s_Q="ssmax.scale", b_QS="ssmax.bias")
     lines.pointwise("q_N[t,h,a] = q[t,h,a]")
     if not a.d_rope:
         return
@@ -205,12 +205,12 @@ def _attend_expanded(lines: Lines, a: LatentAttention, cache: CacheForm, pairs: 
 
 
 def _attend_absorbed(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
-    lines.sum("q_C[t,h,l] = Σ_a q_N[t,h,a]·W_UK[l,h,a]", saved=2, W_UK=Mark("k_b", "latent keys"))
-    lines.sum("z[t,s,h] = Σ_l q_C[t,h,l]·C[s,l]", pairs)
+    lines.sum("q_L[t,h,l] = Σ_a q_N[t,h,a]·W_UK[l,h,a]", saved=2, W_UK=Mark("k_b", "latent keys"))
+    lines.sum("z[t,s,h] = Σ_l q_L[t,h,l]·C[s,l]", pairs)
     if a.d_rope:
         lines.sum("z[t,s,h] += Σ_p q_R[t,h,p]·K_R[s,p]", pairs)
     _softmax(lines, a, pairs, dropout)
-    lines.sum("o_C[t,h,l] = Σ_s α[t,s,h]·C[s,l]", pairs, saved=2)
+    lines.sum("o_L[t,h,l] = Σ_s α[t,s,h]·C[s,l]", pairs, saved=2)
     bias = "kv_b" in a.bias
-    text = f"o[t,h,w] = Σ_l o_C[t,h,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
+    text = f"o[t,h,w] = Σ_l o_L[t,h,l]·W_UV[l,h,w]{plus('b_UV[h,w]', bias)}"
     lines.sum(text, saved=2, W_UV=Mark("v_b", "latent values"), b_UV="v_b.bias")

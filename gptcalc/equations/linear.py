@@ -36,7 +36,7 @@ def scope(a: LinearAttention, d: Index, symbols: Symbols, n_layers: int) -> dict
     letters["ȧ"] = symbols.index("d_k", a.d_k, "channels", name)
     letters["ẇ"] = symbols.index("d_v", a.d_v, "channels", name)
     if a.decay is not None and a.decay.rank is not None:
-        letters["ḟ"] = symbols.index("decay_rank", a.decay.rank, "channels", name)
+        letters["ř"] = symbols.index("decay_rank", a.decay.rank, "channels", name)
     if a.decay is not None and a.decay.bounds:
         letters[OF_LAYERS] = symbols.index("n_layers", n_layers, "layers")
     if a.gate is not None and a.gate.rank is not None:
@@ -60,7 +60,7 @@ def linear_attention(lines: Lines, a: LinearAttention, chunk: int | None = None)
     if a.decay is not None:
         _decay(lines, a, a.decay, states)
     if a.k_from_decay:
-        lines.pointwise(f"k[t,{ix(few, 'ȧ')}] = 1 − γ[t,{ix(states, 'ȧ')}]", saved=2)
+        lines.pointwise(f"k[t,{ix(few, 'ȧ')}] = 1 − Ā[t,{ix(states, 'ȧ')}]", saved=2)
     if a.delta:
         lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
         scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
@@ -92,23 +92,23 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
 
 
 def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
-    """γ: what is left of a state."""
+    """Ā: what is left of a state."""
     where = ix(states, "ȧ" if decay.over == "channel" else "")
-    left = f"γ[t,{where}]"
+    left = f"Ā[t,{where}]"
     if decay.form == "fixed":
         n_states, head = f"{a.n_heads}", f"ġ·{a.n_heads // a.n_k_heads} + ṙ"  # of all heads
         if "," not in states:
             n_states, head = lines.scope[states].symbol, states
         slope = f"2^(−8·({head} + 1)/{n_states})"
         layer = f"(1 − layer/(n_layers − 1 + {number(1e-5)}) + {number(1e-5)})"
-        lines.pointwise(f"γ[t,{states}] = exp(−{slope}·{layer})")
+        lines.pointwise(f"Ā[t,{states}] = exp(−{slope}·{layer})")
         return
     f = f"F[t,{where}]"
     if decay.rank is None:
         lines.sum(f"{f} = Σ_i n[t,i]·W_F[i,{where}]", saved=2, W_F="decay")
     else:
-        lines.sum("F′[t,ḟ] = Σ_i n[t,i]·V_F[i,ḟ]", saved=2, V_F="decay_a")
-        lines.sum(f"{f} = Σ_ḟ F′[t,ḟ]·W_F[ḟ,{where}]", saved=2, W_F="decay_b")
+        lines.sum("F′[t,ř] = Σ_i n[t,i]·V_F[i,ř]", saved=2, V_F="decay_a")
+        lines.sum(f"{f} = Σ_ř F′[t,ř]·W_F[ř,{where}]", saved=2, W_F="decay_b")
     if a.k_from_decay and a.kernel is not None:
         convolve(lines, "F", where, "decay_conv", a.kernel, OF_KEYS, saved=2, alone=True)
     inner = f"{f} + b_F[{where}]" if decay.bias else f
@@ -130,8 +130,8 @@ OF_LAYERS = "ḻ"
 
 def at_least(lines: Lines, left: str, where: str) -> None:
     """What is left is no less than the layers before and this one say."""
-    lines.pointwise(f"λ_γ[{where}] = Σ_{{{OF_LAYERS} | 0 < {OF_LAYERS} ≤ layer}} B_γ[{OF_LAYERS},{where}]")
-    lines.pointwise(f"{left} = λ_γ[{where}] + (1 − λ_γ[{where}])·{left}", saved=2)
+    lines.pointwise(f"λ_Ā[{where}] = Σ_{{{OF_LAYERS} | 0 < {OF_LAYERS} ≤ layer}} B_Ā[{OF_LAYERS},{where}]")
+    lines.pointwise(f"{left} = λ_Ā[{where}] + (1 − λ_Ā[{where}])·{left}", saved=2)
 
 
 def bounds_scope(a: LinearAttention | HierarchicalRecurrence, n_layers: Index, symbols: Symbols) -> dict[str, Index]:
@@ -143,20 +143,20 @@ def bounds_scope(a: LinearAttention | HierarchicalRecurrence, n_layers: Index, s
 
 
 def bounds(lines: Lines, a: LinearAttention | HierarchicalRecurrence) -> None:
-    """B_γ: by how much each layer keeps more of a state than the one before it."""
+    """B_A: by how much each layer keeps more of a state than the one before it."""
     where = ix(OF_LAYERS, "ẇ")
     if isinstance(a, LinearAttention):
         where = ix(OF_LAYERS, heads(a.n_k_heads, a.n_heads)[0], "ȧ")
-    lines.pointwise(f"B_γ[{where}] = softmax_{OF_LAYERS}(A_γ[{where}])", saved=2, A_γ="decay.bounds")
+    lines.pointwise(f"B_Ā[{where}] = softmax_{OF_LAYERS}(A_Ā[{where}])", saved=2, A_Ā="decay.bounds")
 
 
 def update(lines: Lines, delta: bool, decays: str | None, states: str, few: str) -> None:
-    """One step of the recurrence, from q, k, v, γ and β to o: the state decays, is written to, and read."""
-    state, key, query = f"S[{ix(states, 'ȧ', 'ẇ')}]", f"k[t,{ix(few, 'ȧ')}]", f"q[t,{ix(few, 'ȧ')}]"
+    """One step of the recurrence, from q, k, v, Ā and β to o: the state decays, is written to, and read."""
+    state, key, query = f"M[{ix(states, 'ȧ', 'ẇ')}]", f"k[t,{ix(few, 'ȧ')}]", f"q[t,{ix(few, 'ȧ')}]"
     value, out = f"v[t,{ix(states, 'ẇ')}]", f"o[t,{ix(states, 'ẇ')}]"
     if decays is not None:
         left = ix(states, "ȧ" if decays == "channel" else "")
-        lines.pointwise(f"{state} = γ[t,{left}]·{state}")
+        lines.pointwise(f"{state} = Ā[t,{left}]·{state}")
     if delta:
         held = f"m[t,{ix(states, 'ẇ')}]"
         lines.sum(f"{held} = Σ_ȧ {key}·{state}")
@@ -174,13 +174,13 @@ def _leave(lines: Lines, a: LinearAttention, states: str) -> None:
         over = "ẇ" if a.out_norm.over == "head" else where
         norm_line(lines, a.out_norm, out, out, over, "out_norm", name="_o", saved=2)
     if a.gate is not None:
-        gate = f"z[t,{where}]"
-        bias = plus(f"b_G[{where}]", a.gate.bias)
+        gate = f"G_O[t,{where}]"
+        bias = plus(f"b_OG[{where}]", a.gate.bias)
         if a.gate.rank is None:
-            lines.sum(f"{gate} = Σ_i n[t,i]·W_G[i,{where}]{bias}", saved=2, W_G="gate", b_G="gate.bias")
+            lines.sum(f"{gate} = Σ_i n[t,i]·W_OG[i,{where}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
         else:
-            lines.sum("z′[t,ż] = Σ_i n[t,i]·V_G[i,ż]", saved=2, V_G="gate_a")
-            lines.sum(f"{gate} = Σ_ż z′[t,ż]·W_G[ż,{where}]{bias}", saved=2, W_G="gate_b", b_G="gate_b.bias")
+            lines.sum("G′_O[t,ż] = Σ_i n[t,i]·V_OG[i,ż]", saved=2, V_OG="gate_a")
+            lines.sum(f"{gate} = Σ_ż G′_O[t,ż]·W_OG[ż,{where}]{bias}", saved=2, W_OG="gate_b", b_OG="gate_b.bias")
         function = "silu" if a.gate.function == "silu" else "σ"
         lines.pointwise(f"{out} = {function}({gate})·{out}", saved=2)
     bias = plus("b_O[i]", "out" in a.bias)

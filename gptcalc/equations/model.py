@@ -224,14 +224,14 @@ class _Model:
         lines.scope |= {
             "b": self.symbols.index("v_ple", ple.v, "vocabulary", shard="vocab"),
             "p": width,
-            "ς": self.symbols.index("n_layers", self.model.n_layers, "layers"),
+            "ĺ": self.symbols.index("n_layers", self.model.n_layers, "layers"),
         }
         other = lines.under("other", "ple")
         row = f"{{token(t) if token(t) < {ple.v}; 0 otherwise}}" if ple.v < self.model.v else "token(t)"
-        other.pointwise(f"x_L[t,ς,p] = √{ple.d}·E_L[b,ς,p], b = {row}", E_L=Mark("token", "tokens"))
-        other.sum("r_L[t,ς,p] = Σ_i x[t,i]·W_LP[i,ς,p]", saved=2, W_LP=Mark("projection", "slices"))
-        norm_line(other, ple.norm, "r_L[t,ς,p]", "r_L[t,ς,p]/√d", "p", "norm", name="_P")
-        other.pointwise("x_L[t,ς,p] = (x_L[t,ς,p] + r_L[t,ς,p])/√2", saved=2)
+        other.pointwise(f"x_L[t,ĺ,p] = √{ple.d}·E_L[b,ĺ,p], b = {row}", E_L=Mark("token", "tokens"))
+        other.sum("r_L[t,ĺ,p] = Σ_i x[t,i]·W_LP[i,ĺ,p]", saved=2, W_LP=Mark("projection", "slices"))
+        norm_line(other, ple.norm, "r_L[t,ĺ,p]", "r_L[t,ĺ,p]/√d", "p", "norm", name="_P")
+        other.pointwise("x_L[t,ĺ,p] = (x_L[t,ĺ,p] + r_L[t,ĺ,p])/√2", saved=2)
 
     def output(self) -> list[Line]:
         own = self.model.head
@@ -318,14 +318,14 @@ class _Model:
     def mtp(self, mtp: MTP) -> list[Line]:
         """DeepSeek-V3 (arXiv:2412.19437, §2.2): the last hidden state and the next token's embedding, joined."""
         d, streams = self.d.size, self.model.streams is not None
-        scope = {"κ": self.symbols.derived("2·d", 2 * d, "channels"), **self.streams_scope()}
+        scope = {"ϊ": self.symbols.derived("2·d", 2 * d, "channels"), **self.streams_scope()}
         lines = self.lines("", "mtp", scope)
         norm = mtp.norm
         x, h, here = ("X[t,λ,i]", "n_H[t,λ,i]", "t,λ") if streams else ("x[t,i]", "n_H[t,i]", "t")
         norm_line(lines, norm, "n_E[t,i]", "x_0[t + module + 1,i]", "i", "embedding_norm", name="_e", saved=2)
         norm_line(lines, norm, h, x, "i", "hidden_norm", name="_h")
-        lines.pointwise(f"x_M[{here},κ] = {{n_E[t,κ] if κ < {d}; n_H[{here},κ − {d}] otherwise}}", saved=2)
-        lines.sum(f"{x} = Σ_κ x_M[{here},κ]·W_M[κ,i]", saved=2, W_M="projection")
+        lines.pointwise(f"x_M[{here},ϊ] = {{n_E[t,ϊ] if ϊ < {d}; n_H[{here},ϊ − {d}] otherwise}}", saved=2)
+        lines.sum(f"{x} = Σ_ϊ x_M[{here},ϊ]·W_M[ϊ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
         self.parts(out, "token(t + module + 1)").parts(mtp.block)
         out.extend(self.streams_end())

@@ -132,7 +132,7 @@ class Parts:
         scope = kinds.scope(mixer, self.of)
         residual = mixer.residual
         if residual.low_rank is not None:
-            scope["ϖ"] = self.of.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
+            scope["ľ"] = self.of.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if mixer.norm_gate is not None:
             scope["ṅ"] = self.of.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
         if residual.conv is not None:

@@ -1,6 +1,6 @@
 """Other mixers whose memory of the past does not grow: short convolutions, Griffin's recurrence, mLSTM.
 
-Letters: ġ heads, ȧ channels of a key, ẇ channels of a head, ċ those of them that are summed over.
+Letters: ḣ heads, ȧ channels of a key, ẇ channels of a head, č those of them that are summed over.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ def short_scope(m: ShortConvolution, d: Index, symbols: Symbols) -> dict[str, In
 
 def short_convolution(lines: Lines, m: ShortConvolution) -> None:
     """n[t,i] → y[t,i]."""
-    for name, key in (("B", "B"), ("C", "C"), ("u", "x")):
-        bias = plus(f"b_{name}[ċ]", m.bias)
-        marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
-        lines.sum(f"{name}[t,ċ] = Σ_i n[t,i]·W_{name}[i,ċ]{bias}", saved=2, **marks)  # type: ignore[arg-type]
-    lines.pointwise("u[t,ċ] = B[t,ċ]·u[t,ċ]", saved=2)
-    convolve(lines, "u", "ċ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=m.bias)
-    lines.pointwise("u[t,ċ] = C[t,ċ]·u[t,ċ]", saved=2)
-    lines.sum(f"y[t,i] = Σ_ċ u[t,ċ]·W_O[ċ,i]{plus('b_O[i]', m.bias)}", W_O=Mark("out", "out"), b_O="out.bias")
+    for name, key in (("B", "B"), ("C", "C"), ("x_R", "x")):
+        of = name.replace("_", "")
+        bias = plus(f"b_{of}[ċ]", m.bias)
+        marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
+        lines.sum(f"{name}[t,ċ] = Σ_i n[t,i]·W_{of}[i,ċ]{bias}", saved=2, **marks)  # type: ignore[arg-type]
+    lines.pointwise("x_R[t,ċ] = B[t,ċ]·x_R[t,ċ]", saved=2)
+    convolve(lines, "x_R", "ċ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=m.bias)
+    lines.pointwise("x_R[t,ċ] = C[t,ċ]·x_R[t,ċ]", saved=2)
+    lines.sum(f"y[t,i] = Σ_ċ x_R[t,ċ]·W_O[ċ,i]{plus('b_O[i]', m.bias)}", W_O=Mark("out", "out"), b_O="out.bias")
 
 
 def rnn_scope(m: GatedRecurrence, d: Index, symbols: Symbols) -> dict[str, Index]:
@@ -37,26 +38,26 @@ def rnn_scope(m: GatedRecurrence, d: Index, symbols: Symbols) -> dict[str, Index
     heads = symbols.index("n_states", m.n_heads, "heads", m.section, "tp")
     width = symbols.index("d_rnn", m.d_rnn, "channels", m.section)
     share = symbols.derived(f"{width.symbol}/{heads.symbol}", m.d_rnn // m.n_heads, "channels")
-    return {"i": d, "ġ": heads, "ẇ": share, "ċ": share, **convolution_scope(m.kernel, m.section, symbols, OF_KEYS)}
+    return {"i": d, "ḣ": heads, "ẇ": share, "č": share, **convolution_scope(m.kernel, m.section, symbols, OF_KEYS)}
 
 
 def gated_recurrence(lines: Lines, m: GatedRecurrence) -> None:
     """n[t,i] → y[t,i]."""
-    lines.sum("z[t,ġ,ẇ] = Σ_i n[t,i]·W_z[i,ġ,ẇ] + b_z[ġ,ẇ]", saved=2, W_z="y", b_z="y.bias")
-    lines.pointwise("z[t,ġ,ẇ] = gelu_tanh(z[t,ġ,ẇ])", saved=2)
-    lines.sum("u[t,ġ,ẇ] = Σ_i n[t,i]·W_u[i,ġ,ẇ] + b_u[ġ,ẇ]", saved=2, W_u="x", b_u="x.bias")
-    convolve(lines, "u", "ġ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=True)
-    for name, key in (("i", "input_gate"), ("r", "forget_gate")):
-        marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
-        text = f"{name}[t,ġ,ẇ] = Σ_ċ u[t,ġ,ċ]·W_{name}[ġ,ċ,ẇ] + b_{name}[ġ,ẇ]"
+    lines.sum("G_O[t,ḣ,ẇ] = Σ_i n[t,i]·W_OG[i,ḣ,ẇ] + b_OG[ḣ,ẇ]", saved=2, W_OG="y", b_OG="y.bias")
+    lines.pointwise("G_O[t,ḣ,ẇ] = gelu_tanh(G_O[t,ḣ,ẇ])", saved=2)
+    lines.sum("x_R[t,ḣ,ẇ] = Σ_i n[t,i]·W_xR[i,ḣ,ẇ] + b_xR[ḣ,ẇ]", saved=2, W_xR="x", b_xR="x.bias")
+    convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=True)
+    for gate, key in (("I", "input_gate"), ("R", "forget_gate")):
+        name, marks = f"G_{gate}", {f"W_G{gate}": key, f"b_G{gate}": f"{key}.bias"}
+        text = f"{name}[t,ḣ,ẇ] = Σ_č x_R[t,ḣ,č]·W_G{gate}[ḣ,č,ẇ] + b_G{gate}[ḣ,ẇ]"
         lines.sum(text, saved=2, **marks)  # type: ignore[arg-type]
-        lines.pointwise(f"{name}[t,ġ,ẇ] = σ({name}[t,ġ,ẇ])", saved=2)
-    lines.pointwise("γ[t,ġ,ẇ] = {0 if t = 0; exp(−8·r[t,ġ,ẇ]·softplus(Λ[ġ,ẇ])) otherwise}", saved=2, Λ="decay_rate")
-    lines.pointwise("S[ġ,ẇ] = γ[t,ġ,ẇ]·S[ġ,ẇ] + √(1 − γ[t,ġ,ẇ]²)·i[t,ġ,ẇ]·u[t,ġ,ẇ]")
-    lines.pointwise("o[t,ġ,ẇ] = S[ġ,ẇ]", saved=2)
-    lines.store("S[ġ,ẇ] = S[ġ,ẇ]", "state", Constant())
-    lines.pointwise("o[t,ġ,ẇ] = o[t,ġ,ẇ]·z[t,ġ,ẇ]", saved=2)
-    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i] + b_O[i]", W_O=Mark("out", "out"), b_O="out.bias")
+        lines.pointwise(f"{name}[t,ḣ,ẇ] = σ({name}[t,ḣ,ẇ])", saved=2)
+    lines.pointwise("Ā[t,ḣ,ẇ] = {0 if t = 0; exp(−8·G_R[t,ḣ,ẇ]·softplus(Λ[ḣ,ẇ])) otherwise}", saved=2, Λ="decay_rate")
+    lines.pointwise("M[ḣ,ẇ] = Ā[t,ḣ,ẇ]·M[ḣ,ẇ] + √(1 − Ā[t,ḣ,ẇ]²)·G_I[t,ḣ,ẇ]·x_R[t,ḣ,ẇ]")
+    lines.pointwise("o[t,ḣ,ẇ] = M[ḣ,ẇ]", saved=2)
+    lines.store("M[ḣ,ẇ] = M[ḣ,ẇ]", "state", Constant())
+    lines.pointwise("o[t,ḣ,ẇ] = o[t,ḣ,ẇ]·G_O[t,ḣ,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_{ḣ,ẇ} o[t,ḣ,ẇ]·W_O[ḣ,ẇ,i] + b_O[i]", W_O=Mark("out", "out"), b_O="out.bias")
 
 
 FLOOR = 1e-6  # added to mLSTM's denominator
@@ -67,7 +68,7 @@ def lstm_scope(m: MatrixLSTM, d: Index, symbols: Symbols) -> dict[str, Index]:
     name = m.section
     return {
         "i": d,
-        "ġ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
+        "ḣ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
         "ȧ": symbols.index("d_k", m.d_k, "channels", name),
         "ẇ": symbols.index("d_v", m.d_v, "channels", name),
         **OF_CHUNKS,
@@ -76,35 +77,36 @@ def lstm_scope(m: MatrixLSTM, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 def matrix_lstm(lines: Lines, m: MatrixLSTM, chunk: int | None = None) -> None:
     """n[t,i] → y[t,i]; the states token by token, or in chunks."""
-    for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("z", "ẇ", "gate")):
-        lines.sum(f"{name}[t,ġ,{letter}] = Σ_i n[t,i]·W_{name}[i,ġ,{letter}]", saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
-    lines.pointwise(f"q[t,ġ,ȧ] = q[t,ġ,ȧ]/√{lines.scope['ȧ'].symbol}")
+    for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("G_O", "ẇ", "gate")):
+        matrix = {"G_O": "W_OG"}.get(name, f"W_{name}")
+        lines.sum(f"{name}[t,ḣ,{letter}] = Σ_i n[t,i]·{matrix}[i,ḣ,{letter}]", saved=2, **{matrix: key})  # type: ignore[arg-type]
+    lines.pointwise(f"q[t,ḣ,ȧ] = q[t,ḣ,ȧ]/√{lines.scope['ȧ'].symbol}")
     for name, key in (("ι", "input_gate"), ("F", "forget_gate")):
         marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
-        lines.sum(f"{name}[t,ġ] = Σ_i n[t,i]·W_{name}[i,ġ] + b_{name}[ġ]", saved=2, **marks)  # type: ignore[arg-type]
+        lines.sum(f"{name}[t,ḣ] = Σ_i n[t,i]·W_{name}[i,ḣ] + b_{name}[ḣ]", saved=2, **marks)  # type: ignore[arg-type]
         cap = number(m.gate_softcap)
-        lines.pointwise(f"{name}[t,ġ] = {cap}·tanh({name}[t,ġ]/{cap})", saved=2)
+        lines.pointwise(f"{name}[t,ḣ] = {cap}·tanh({name}[t,ḣ]/{cap})", saved=2)
     if chunk is None:
         _cells(lines)
     else:
         _cells_in_chunks(lines, chunk)
-    norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
-    lines.pointwise("o[t,ġ,ẇ] = σ(z[t,ġ,ẇ])·o[t,ġ,ẇ]", saved=2)
-    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
+    norm_line(lines, m.out_norm, "o[t,ḣ,ẇ]", "o[t,ḣ,ẇ]", "ẇ", "out_norm", "ḣ,ẇ", name="_o", saved=2)
+    lines.pointwise("o[t,ḣ,ẇ] = σ(G_O[t,ḣ,ẇ])·o[t,ḣ,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_{ḣ,ẇ} o[t,ḣ,ẇ]·W_O[ḣ,ẇ,i]", W_O=Mark("out", "out"))
 
 
 def _cells(lines: Lines) -> None:
     """Token by token, all in units of e^μ."""
-    lines.pointwise("F[t,ġ] = −softplus(−F[t,ġ]) + μ[ġ]")
-    lines.pointwise("μ[ġ] = max(F[t,ġ], ι[t,ġ])")
-    lines.pointwise("k[t,ġ,ȧ] = exp(ι[t,ġ] − μ[ġ])·k[t,ġ,ȧ]", saved=2)
-    lines.pointwise("S[ġ,ȧ,ẇ] = exp(F[t,ġ] − μ[ġ])·S[ġ,ȧ,ẇ]")
-    lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-    lines.pointwise("N[ġ,ȧ] = exp(F[t,ġ] − μ[ġ])·N[ġ,ȧ] + k[t,ġ,ȧ]")
-    lines.sum("ν[t,ġ] = Σ_ȧ q[t,ġ,ȧ]·N[ġ,ȧ]")
-    lines.sum("o[t,ġ,ẇ] = Σ_ȧ q[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
-    lines.pointwise(f"o[t,ġ,ẇ] = o[t,ġ,ẇ]/(max(abs(ν[t,ġ]), exp(−μ[ġ])) + {number(FLOOR)})", saved=2)
-    for state in ("S[ġ,ȧ,ẇ]", "N[ġ,ȧ]", "μ[ġ]"):
+    lines.pointwise("F[t,ḣ] = −softplus(−F[t,ḣ]) + μ[ḣ]")
+    lines.pointwise("μ[ḣ] = max(F[t,ḣ], ι[t,ḣ])")
+    lines.pointwise("k[t,ḣ,ȧ] = exp(ι[t,ḣ] − μ[ḣ])·k[t,ḣ,ȧ]", saved=2)
+    lines.pointwise("M[ḣ,ȧ,ẇ] = exp(F[t,ḣ] − μ[ḣ])·M[ḣ,ȧ,ẇ]")
+    lines.sum("M[ḣ,ȧ,ẇ] += k[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
+    lines.pointwise("N[ḣ,ȧ] = exp(F[t,ḣ] − μ[ḣ])·N[ḣ,ȧ] + k[t,ḣ,ȧ]")
+    lines.sum("ν[t,ḣ] = Σ_ȧ q[t,ḣ,ȧ]·N[ḣ,ȧ]")
+    lines.sum("o[t,ḣ,ẇ] = Σ_ȧ q[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
+    lines.pointwise(f"o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−μ[ḣ])) + {number(FLOOR)})", saved=2)
+    for state in ("M[ḣ,ȧ,ẇ]", "N[ḣ,ȧ]", "μ[ḣ]"):
         lines.store(f"{state} = {state}", "state", Constant())
 
 
@@ -112,27 +114,27 @@ def _cells_in_chunks(lines: Lines, chunk: int) -> None:
     """Chunk by chunk (arXiv:2503.14376, §3): what a chunk's tokens read of the state before it is in units of e^μ_B,
     what they read of each other and the chunk's own keys in units of the largest exponent of each, m."""
     pairs = Within(chunk)
-    lines.pointwise("F[t,ġ] = −softplus(−F[t,ġ])")
-    lines.pointwise("Γ[t,ġ] = Σ_s F[s,ġ]", pairs)
-    at_its_end(lines, chunk, "Γ_C[t,ġ]", "Γ[t,ġ]")
-    lines.pointwise("m[t,ġ] = largest_s(Γ[t,ġ] − Γ[s,ġ] + ι[s,ġ])", pairs)
-    at_its_end(lines, chunk, "m_C[t,ġ]", "m[t,ġ]")
-    lines.sum("z_S[t,s,ġ] = Σ_ȧ q[t,ġ,ȧ]·k[s,ġ,ȧ]", pairs)
-    lines.pointwise(f"μ_B[ġ] = {{μ[ġ] if t = {chunk}·⌊t/{chunk}⌋; μ_B[ġ] otherwise}}")
-    lines.pointwise("μ[ġ] = max(Γ_C[t,ġ] + μ_B[ġ], m_C[t,ġ])")
-    left = "exp(Γ_C[t,ġ] + μ_B[ġ] − μ[ġ])"
-    at_its_begin(lines, chunk, "S[ġ,ȧ,ẇ]", "S_B[ġ,ȧ,ẇ]", left)
-    at_its_begin(lines, chunk, "N[ġ,ȧ]", "N_B[ġ,ȧ]", left)
-    lines.pointwise("k_I[t,ġ,ȧ] = exp(Γ_C[t,ġ] − Γ[t,ġ] + ι[t,ġ] − μ[ġ])·k[t,ġ,ȧ]", saved=2)
-    lines.sum("S[ġ,ȧ,ẇ] += k_I[t,ġ,ȧ]·v[t,ġ,ẇ]")
-    lines.pointwise("N[ġ,ȧ] = N[ġ,ȧ] + k_I[t,ġ,ȧ]")
-    lines.pointwise("m[t,ġ] = max(m[t,ġ], Γ[t,ġ] + μ_B[ġ])")
-    lines.pointwise("q_B[t,ġ,ȧ] = exp(Γ[t,ġ] + μ_B[ġ] − m[t,ġ])·q[t,ġ,ȧ]", saved=2)
-    lines.sum("ν[t,ġ] = Σ_ȧ q_B[t,ġ,ȧ]·N_B[ġ,ȧ]")
-    lines.sum("o[t,ġ,ẇ] = Σ_ȧ q_B[t,ġ,ȧ]·S_B[ġ,ȧ,ẇ]")
-    for state in ("S[ġ,ȧ,ẇ]", "N[ġ,ȧ]", "μ[ġ]"):
+    lines.pointwise("F[t,ḣ] = −softplus(−F[t,ḣ])")
+    lines.pointwise("Γ[t,ḣ] = Σ_s F[s,ḣ]", pairs)
+    at_its_end(lines, chunk, "Γ_C[t,ḣ]", "Γ[t,ḣ]")
+    lines.pointwise("m[t,ḣ] = largest_s(Γ[t,ḣ] − Γ[s,ḣ] + ι[s,ḣ])", pairs)
+    at_its_end(lines, chunk, "m_C[t,ḣ]", "m[t,ḣ]")
+    lines.sum("z_S[t,s,ḣ] = Σ_ȧ q[t,ḣ,ȧ]·k[s,ḣ,ȧ]", pairs)
+    lines.pointwise(f"μ_B[ḣ] = {{μ[ḣ] if t = {chunk}·⌊t/{chunk}⌋; μ_B[ḣ] otherwise}}")
+    lines.pointwise("μ[ḣ] = max(Γ_C[t,ḣ] + μ_B[ḣ], m_C[t,ḣ])")
+    left = "exp(Γ_C[t,ḣ] + μ_B[ḣ] − μ[ḣ])"
+    at_its_begin(lines, chunk, "M[ḣ,ȧ,ẇ]", "M_B[ḣ,ȧ,ẇ]", left)
+    at_its_begin(lines, chunk, "N[ḣ,ȧ]", "N_B[ḣ,ȧ]", left)
+    lines.pointwise("k_I[t,ḣ,ȧ] = exp(Γ_C[t,ḣ] − Γ[t,ḣ] + ι[t,ḣ] − μ[ḣ])·k[t,ḣ,ȧ]", saved=2)
+    lines.sum("M[ḣ,ȧ,ẇ] += k_I[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
+    lines.pointwise("N[ḣ,ȧ] = N[ḣ,ȧ] + k_I[t,ḣ,ȧ]")
+    lines.pointwise("m[t,ḣ] = max(m[t,ḣ], Γ[t,ḣ] + μ_B[ḣ])")
+    lines.pointwise("q_B[t,ḣ,ȧ] = exp(Γ[t,ḣ] + μ_B[ḣ] − m[t,ḣ])·q[t,ḣ,ȧ]", saved=2)
+    lines.sum("ν[t,ḣ] = Σ_ȧ q_B[t,ḣ,ȧ]·N_B[ḣ,ȧ]")
+    lines.sum("o[t,ḣ,ẇ] = Σ_ȧ q_B[t,ḣ,ȧ]·M_B[ḣ,ȧ,ẇ]")
+    for state in ("M[ḣ,ȧ,ẇ]", "N[ḣ,ȧ]", "μ[ḣ]"):
         lines.store(f"{state} = {state}", "state", Constant())
-    lines.pointwise("z_S[t,s,ġ] = exp(Γ[t,ġ] − Γ[s,ġ] + ι[s,ġ] − m[t,ġ])·z_S[t,s,ġ]", pairs, saved=2)
-    lines.pointwise("ν[t,ġ] = ν[t,ġ] + Σ_s z_S[t,s,ġ]", pairs)
-    lines.sum("o[t,ġ,ẇ] += Σ_s z_S[t,s,ġ]·v[s,ġ,ẇ]", pairs, saved=2)
-    lines.pointwise(f"o[t,ġ,ẇ] = o[t,ġ,ẇ]/(max(abs(ν[t,ġ]), exp(−m[t,ġ])) + {number(FLOOR)})", saved=2)
+    lines.pointwise("z_S[t,s,ḣ] = exp(Γ[t,ḣ] − Γ[s,ḣ] + ι[s,ḣ] − m[t,ḣ])·z_S[t,s,ḣ]", pairs, saved=2)
+    lines.pointwise("ν[t,ḣ] = ν[t,ḣ] + Σ_s z_S[t,s,ḣ]", pairs)
+    lines.sum("o[t,ḣ,ẇ] += Σ_s z_S[t,s,ḣ]·v[s,ḣ,ẇ]", pairs, saved=2)
+    lines.pointwise(f"o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−m[t,ḣ])) + {number(FLOOR)})", saved=2)

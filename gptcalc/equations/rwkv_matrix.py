@@ -1,7 +1,7 @@
 """RWKV-5, 6 (Peng et al. 2024) and 7 (Peng et al. 2025): time mixing whose past is a matrix for each head.
 
-Letters: ġ heads, ȧ channels of a key, ẇ channels of a value, ϰ the one token that stays; ṗ what is read of both tokens,
-bottlenecks: ṡ of shares, ḟ of decays, ṁ of rates, ż of gates, ṿ of values.
+Letters: ḣ heads, ȧ channels of a key, ẇ channels of a value, ķ the one token that stays; ṗ what is read of both tokens,
+bottlenecks: ṡ of shares, ř of decays, ṁ of rates, ż of gates, ṿ of values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rwkv import before, mix
 from gptcalc.equations.symbols import Symbols
 
-RANKS = {"shift_rank": "ṡ", "decay_rank": "ḟ", "rate_rank": "ṁ", "gate_rank": "ż", "value_rank": "ṿ"}
+RANKS = {"shift_rank": "ṡ", "decay_rank": "ř", "rate_rank": "ṁ", "gate_rank": "ż", "value_rank": "ṿ"}
 
 
 def scope(m: MatrixMixing | DeltaMixing, d: Index, symbols: Symbols) -> dict[str, Index]:
@@ -22,10 +22,10 @@ def scope(m: MatrixMixing | DeltaMixing, d: Index, symbols: Symbols) -> dict[str
     name = m.section
     letters = {
         "i": d,
-        "ġ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
+        "ḣ": symbols.index("n_states", m.n_heads, "heads", name, "tp"),
         "ȧ": symbols.index("d_k", m.d_k, "channels", name),
         "ẇ": symbols.index("d_v", m.d_v, "channels", name),
-        "ϰ": symbols.derived("1", 1, "taps"),
+        "ķ": symbols.derived("1", 1, "taps"),
     }
     if isinstance(m, MatrixMixing) and m.shift_rank is not None:
         letters["ṗ"] = symbols.index("n_shares", len(_read(m)), "projections", name)
@@ -37,13 +37,13 @@ def scope(m: MatrixMixing | DeltaMixing, d: Index, symbols: Symbols) -> dict[str
 
 
 #: each head has its state, and its own receptances and keys, whose channels decay
-OF_HEADS = Letters("ġ", "ġ", "ġ,ȧ")
+OF_HEADS = Letters("ḣ", "ḣ", "ḣ,ȧ")
 
 
 def _read(m: MatrixMixing) -> list[tuple[str, str]]:
     """What reads both tokens: its symbol and its key."""
     decay = [("w", "decay")] if m.decay_rank is not None else []
-    return [("r", "receptance"), *decay, ("k", "k"), ("v", "v"), ("z", "gate")]
+    return [("r", "receptance"), *decay, ("k", "k"), ("v", "v"), ("G", "gate")]
 
 
 def matrix_mixing(lines: Lines, m: MatrixMixing, chunk: int | None = None) -> None:
@@ -64,58 +64,58 @@ def matrix_mixing(lines: Lines, m: MatrixMixing, chunk: int | None = None) -> No
         if name != "w":
             _project(lines, name, key)
     if m.decay_rank is None:
-        lines.pointwise("γ[t,ġ,ȧ] = exp(−exp(w_D[ġ,ȧ]))", w_D="decay_rate")
+        lines.pointwise("Ā[t,ḣ,ȧ] = exp(−exp(w_D[ḣ,ȧ]))", w_D="decay_rate")
     else:
-        _through(lines, "w", "decay", "ḟ", "ġ,ȧ", "tanh", bias=True)
-        lines.pointwise("γ[t,ġ,ȧ] = exp(−exp(w[t,ġ,ȧ]))", saved=2)
+        _through(lines, "w", "decay", "ř", "ḣ,ȧ", "tanh", bias=True)
+        lines.pointwise("Ā[t,ḣ,ȧ] = exp(−exp(w[t,ḣ,ȧ]))", saved=2)
     if chunk is None:
-        lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
-        lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
-        lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-        lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+        lines.sum("o[t,ḣ,ẇ] = Σ_ȧ r[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]")
+        lines.pointwise("M[ḣ,ȧ,ẇ] = Ā[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]")
+        lines.sum("M[ḣ,ȧ,ẇ] += k[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
+        lines.store("M[ḣ,ȧ,ẇ] = M[ḣ,ȧ,ẇ]", "state", Constant())
     else:
         in_chunks(lines, chunk, OF_HEADS, query="r", earlier=True)
     _own(lines)
-    norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
-    lines.pointwise("o[t,ġ,ẇ] = silu(z[t,ġ,ẇ])·o[t,ġ,ẇ]", saved=2)
-    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
+    norm_line(lines, m.out_norm, "o[t,ḣ,ẇ]", "o[t,ḣ,ẇ]", "ẇ", "out_norm", "ḣ,ẇ", name="_o", saved=2)
+    lines.pointwise("o[t,ḣ,ẇ] = silu(G_O[t,ḣ,ẇ])·o[t,ḣ,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_{ḣ,ẇ} o[t,ḣ,ẇ]·W_O[ḣ,ẇ,i]", W_O=Mark("out", "out"))
 
 
 def delta_mixing(lines: Lines, m: DeltaMixing, chunk: int | None = None) -> None:
     """n[t,i] → y[t,i]; the states token by token, or in chunks."""
     before(lines, "i")
-    read = (("r", "receptance"), ("w", "decay"), ("k", "k"), ("v", "v"), ("a", "rate"), ("z", "gate"))
+    read = (("r", "receptance"), ("w", "decay"), ("k", "k"), ("v", "v"), ("a", "rate"), ("G", "gate"))
     for name, key in read:
         mix(lines, name, key, "i", "before")
         if name in ("r", "k", "v"):
             _project(lines, name, key)
-    _through(lines, "w", "decay", "ḟ", "ġ,ȧ", "tanh", bias=True)
-    lines.pointwise("γ[t,ġ,ȧ] = exp(−exp(−0.5)·σ(w[t,ġ,ȧ]))", saved=2)
-    _through(lines, "a", "rate", "ṁ", "ġ,ȧ", bias=True)
-    lines.pointwise("a[t,ġ,ȧ] = σ(a[t,ġ,ȧ])", saved=2)
-    _through(lines, "z", "gate", "ż", "ġ,ẇ", "σ")
+    _through(lines, "w", "decay", "ř", "ḣ,ȧ", "tanh", bias=True)
+    lines.pointwise("Ā[t,ḣ,ȧ] = exp(−exp(−0.5)·σ(w[t,ḣ,ȧ]))", saved=2)
+    _through(lines, "a", "rate", "ṁ", "ḣ,ȧ", bias=True)
+    lines.pointwise("a[t,ḣ,ȧ] = σ(a[t,ḣ,ȧ])", saved=2)
+    _through(lines, "G_O", "gate", "ż", "ḣ,ẇ", "σ", read="G")
     if m.value_rank is None:
-        lines.pointwise("v_0[t,ġ,ẇ] = v[t,ġ,ẇ]", saved=2)
+        lines.pointwise("v_0[t,ḣ,ẇ] = v[t,ḣ,ẇ]", saved=2)
     else:
-        _through(lines, "b", "value", "ṿ", "ġ,ẇ", bias=True, read="v")
-        lines.pointwise("v[t,ġ,ẇ] = v[t,ġ,ẇ] + σ(b[t,ġ,ẇ])·(v_0[t,ġ,ẇ] − v[t,ġ,ẇ])", saved=2)
-    lines.pointwise("k̂[t,ġ,ȧ] = d_κ[ġ,ȧ]·k[t,ġ,ȧ]", saved=2, d_κ="key_direction")
-    lines.pointwise(f"k̂[t,ġ,ȧ] = k̂[t,ġ,ȧ]/√(Σ_ȧ k̂[t,ġ,ȧ]² + {number(EPS)})", saved=2)
-    lines.pointwise("k[t,ġ,ȧ] = (1 + r_κ[ġ,ȧ]·(a[t,ġ,ȧ] − 1))·k[t,ġ,ȧ]", saved=2, r_κ="key_rate")
-    lines.pointwise("a[t,ġ,ȧ] = −a[t,ġ,ȧ]·k̂[t,ġ,ȧ]", saved=2)
+        _through(lines, "b", "value", "ṿ", "ḣ,ẇ", bias=True, read="v")
+        lines.pointwise("v[t,ḣ,ẇ] = v[t,ḣ,ẇ] + σ(b[t,ḣ,ẇ])·(v_0[t,ḣ,ẇ] − v[t,ḣ,ẇ])", saved=2)
+    lines.pointwise("k̂[t,ḣ,ȧ] = d_κ[ḣ,ȧ]·k[t,ḣ,ȧ]", saved=2, d_κ="key_direction")
+    lines.pointwise(f"k̂[t,ḣ,ȧ] = k̂[t,ḣ,ȧ]/√(Σ_ȧ k̂[t,ḣ,ȧ]² + {number(EPS)})", saved=2)
+    lines.pointwise("k[t,ḣ,ȧ] = (1 + r_κ[ḣ,ȧ]·(a[t,ḣ,ȧ] − 1))·k[t,ḣ,ȧ]", saved=2, r_κ="key_rate")
+    lines.pointwise("a[t,ḣ,ȧ] = −a[t,ḣ,ȧ]·k̂[t,ḣ,ȧ]", saved=2)
     if chunk is None:
-        lines.sum("h[t,ġ,ẇ] = Σ_ȧ k̂[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
-        lines.pointwise("S[ġ,ȧ,ẇ] = γ[t,ġ,ȧ]·S[ġ,ȧ,ẇ]")
-        lines.sum("S[ġ,ȧ,ẇ] += a[t,ġ,ȧ]·h[t,ġ,ẇ]")
-        lines.sum("S[ġ,ȧ,ẇ] += k[t,ġ,ȧ]·v[t,ġ,ẇ]")
-        lines.sum("o[t,ġ,ẇ] = Σ_ȧ r[t,ġ,ȧ]·S[ġ,ȧ,ẇ]", saved=2)
-        lines.store("S[ġ,ȧ,ẇ] = S[ġ,ȧ,ẇ]", "state", Constant())
+        lines.sum("h[t,ḣ,ẇ] = Σ_ȧ k̂[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
+        lines.pointwise("M[ḣ,ȧ,ẇ] = Ā[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]")
+        lines.sum("M[ḣ,ȧ,ẇ] += a[t,ḣ,ȧ]·h[t,ḣ,ẇ]")
+        lines.sum("M[ḣ,ȧ,ẇ] += k[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
+        lines.sum("o[t,ḣ,ẇ] = Σ_ȧ r[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
+        lines.store("M[ḣ,ȧ,ẇ] = M[ḣ,ȧ,ẇ]", "state", Constant())
     else:
         generalised_in_chunks(lines, chunk, OF_HEADS)
-    norm_line(lines, m.out_norm, "o[t,ġ,ẇ]", "o[t,ġ,ẇ]", "ẇ", "out_norm", "ġ,ẇ", name="_o", saved=2)
+    norm_line(lines, m.out_norm, "o[t,ḣ,ẇ]", "o[t,ḣ,ẇ]", "ẇ", "out_norm", "ḣ,ẇ", name="_o", saved=2)
     _own(lines)
-    lines.pointwise("o[t,ġ,ẇ] = z[t,ġ,ẇ]·o[t,ġ,ẇ]", saved=2)
-    lines.sum("y[t,i] = Σ_{ġ,ẇ} o[t,ġ,ẇ]·W_O[ġ,ẇ,i]", W_O=Mark("out", "out"))
+    lines.pointwise("o[t,ḣ,ẇ] = G_O[t,ḣ,ẇ]·o[t,ḣ,ẇ]", saved=2)
+    lines.sum("y[t,i] = Σ_{ḣ,ẇ} o[t,ḣ,ẇ]·W_O[ḣ,ẇ,i]", W_O=Mark("out", "out"))
 
 
 EPS = 1e-6  # in the length of a key
@@ -123,29 +123,28 @@ EPS = 1e-6  # in the length of a key
 
 def _project(lines: Lines, name: str, key: str) -> None:
     """Receptances, keys, values or gates of what is read of both tokens."""
-    where = "ġ,ȧ" if name in ("r", "k") else "ġ,ẇ"
-    text = f"{name}[t,{where}] = Σ_i {name}_M[t,i]·W_{name}[i,{where}]"
-    lines.sum(text, saved=2, **{f"W_{name}": key})  # type: ignore[arg-type]
+    where = "ḣ,ȧ" if name in ("r", "k") else "ḣ,ẇ"
+    value, matrix = ("G_O", "W_OG") if name == "G" else (name, f"W_{name}")
+    text = f"{value}[t,{where}] = Σ_i {name}_M[t,i]·{matrix}[i,{where}]"
+    lines.sum(text, saved=2, **{matrix: key})  # type: ignore[arg-type]
 
 
 def _through(
     lines: Lines, name: str, key: str, low: str, where: str, function: str = "", *, bias: bool = False, read: str = ""
 ) -> None:
     """A projection by way of a bottleneck, with an activation inside."""
-    inner, marks = (
-        f"{name}_L[t,{low}]",
-        {f"A_{name}": f"{key}_a", f"B_{name}": f"{key}_b", f"b_{name}": f"{key}_b.bias"},
-    )
-    lines.sum(f"{inner} = Σ_i {read or name}_M[t,i]·A_{name}[i,{low}]", saved=2, **marks)  # type: ignore[arg-type]
+    inner, of = f"{name}_L[t,{low}]", name.replace("_", "")
+    marks = {f"A_{of}": f"{key}_a", f"B_{of}": f"{key}_b", f"b_{of}": f"{key}_b.bias"}
+    lines.sum(f"{inner} = Σ_i {read or name}_M[t,i]·A_{of}[i,{low}]", saved=2, **marks)  # type: ignore[arg-type]
     if function:
         lines.pointwise(f"{inner} = {function}({inner})", saved=2)
-    offset = f" + b_{name}[{where}]" if bias else ""
-    text = f"{name}[t,{where}] = Σ_{low} {inner}·B_{name}[{low},{where}]{offset}"
+    offset = f" + b_{of}[{where}]" if bias else ""
+    text = f"{name}[t,{where}] = Σ_{low} {inner}·B_{of}[{low},{where}]{offset}"
     lines.sum(text, saved=2, **marks)  # type: ignore[arg-type]
 
 
 def _own(lines: Lines) -> None:
     """What a token reads of itself: its value, once more."""
-    lines.pointwise("r_U[t,ġ,ȧ] = u[ġ,ȧ]·r[t,ġ,ȧ]", saved=2, u="bonus")
-    lines.sum("u_U[t,ġ] = Σ_ȧ r_U[t,ġ,ȧ]·k[t,ġ,ȧ]", saved=2)
-    lines.pointwise("o[t,ġ,ẇ] = o[t,ġ,ẇ] + u_U[t,ġ]·v[t,ġ,ẇ]", saved=2)
+    lines.pointwise("r_U[t,ḣ,ȧ] = w_U[ḣ,ȧ]·r[t,ḣ,ȧ]", saved=2, w_U="bonus")
+    lines.sum("u_U[t,ḣ] = Σ_ȧ r_U[t,ḣ,ȧ]·k[t,ḣ,ȧ]", saved=2)
+    lines.pointwise("o[t,ḣ,ẇ] = o[t,ḣ,ẇ] + u_U[t,ḣ]·v[t,ḣ,ẇ]", saved=2)

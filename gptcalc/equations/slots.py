@@ -43,8 +43,8 @@ def slot_attention(lines: Lines, a: SlotAttention, chunk: int | None = None) -> 
         _project(lines, a, name, where)
     slot = ix(few, "ṁ")
     lines.sum(f"F[t,{slot}] = Σ_i n[t,i]·W_F[i,{slot}]", saved=2, W_F="decay")
-    lines.pointwise(f"γ[t,{slot}] = exp(−softplus(−F[t,{slot}])/{number(a.divisor)})", saved=2)
-    lines.pointwise(f"u_S[t,{slot}] = 1 − γ[t,{slot}]", saved=2)
+    lines.pointwise(f"Ā[t,{slot}] = exp(−softplus(−F[t,{slot}])/{number(a.divisor)})", saved=2)
+    lines.pointwise(f"u_S[t,{slot}] = 1 − Ā[t,{slot}]", saved=2)
     for name, letter in (("k", "ȧ"), ("v", "ẇ")) if states != few else ():
         repeated, shared = ix(states, letter), ix(few, letter)
         lines.pointwise(f"{name}_H[t,{repeated}] = {name}[t,{shared}]", saved=2)
@@ -90,12 +90,12 @@ def at_s(text: str) -> str:
 
 def _by_token(lines: Lines, of: Texts) -> None:
     """Both states decay, are written to, and read, the second by the softmax of what the first gives."""
-    slot, score, keys, values = of.slot, of.score, f"S_K[{of.keys}]", f"S_V[{of.values}]"
-    lines.pointwise(f"{keys} = γ[t,{slot}]·{keys}")
+    slot, score, keys, values = of.slot, of.score, f"M_K[{of.keys}]", f"M_V[{of.values}]"
+    lines.pointwise(f"{keys} = Ā[t,{slot}]·{keys}")
     lines.sum(f"{keys} += {of.key}·u_S[t,{slot}]")
     lines.sum(f"ζ_S[t,{score}] = Σ_ȧ {of.query}·{keys}", saved=2)
     lines.pointwise(f"α_S[t,{score}] = softmax_ṁ(ζ_S[t,{score}])", saved=2)
-    lines.pointwise(f"{values} = γ[t,{slot}]·{values}")
+    lines.pointwise(f"{values} = Ā[t,{slot}]·{values}")
     lines.sum(f"{values} += u_S[t,{slot}]·{of.value}")
     lines.sum(f"{of.out} = Σ_ṁ α_S[t,{score}]·{values}", saved=2)
     for state in (keys, values):
@@ -108,15 +108,15 @@ def _in_chunks(lines: Lines, chunk: int, of: Texts) -> None:
     since, between, to_end = f"exp(Γ[t,{slot}])", f"exp(Γ[t,{slot}] − Γ[s,{slot}])", f"exp(Γ_C[t,{slot}] − Γ[t,{slot}])"
     decays(lines, chunk, slot)
     lines.sum(f"z_K[t,s,{states}] = Σ_ȧ {of.query}·{at_s(of.key)}", pairs)
-    at_its_begin(lines, chunk, f"S_K[{keys}]", f"K_B[{keys}]", f"exp(Γ_C[t,{slot}])")
-    lines.sum(f"S_K[{keys}] += {to_end}·{of.key}·u_S[t,{slot}]")
+    at_its_begin(lines, chunk, f"M_K[{keys}]", f"K_B[{keys}]", f"exp(Γ_C[t,{slot}])")
+    lines.sum(f"M_K[{keys}] += {to_end}·{of.key}·u_S[t,{slot}]")
     lines.sum(f"ζ_S[t,{score}] = Σ_ȧ {since}·{of.query}·K_B[{keys}]")
-    lines.store(f"S_K[{keys}] = S_K[{keys}]", "state", Constant())
+    lines.store(f"M_K[{keys}] = M_K[{keys}]", "state", Constant())
     lines.sum(f"ζ_S[t,{score}] += Σ_s {between}·z_K[t,s,{states}]·u_S[s,{slot}]", pairs, saved=2)
     lines.pointwise(f"α_S[t,{score}] = softmax_ṁ(ζ_S[t,{score}])", saved=2)
     lines.sum(f"z_V[t,s,{states}] = Σ_ṁ α_S[t,{score}]·{between}·u_S[s,{slot}]", pairs)
-    at_its_begin(lines, chunk, f"S_V[{values}]", f"V_B[{values}]", f"exp(Γ_C[t,{slot}])")
-    lines.sum(f"S_V[{values}] += {to_end}·u_S[t,{slot}]·{of.value}")
+    at_its_begin(lines, chunk, f"M_V[{values}]", f"V_B[{values}]", f"exp(Γ_C[t,{slot}])")
+    lines.sum(f"M_V[{values}] += {to_end}·u_S[t,{slot}]·{of.value}")
     lines.sum(f"{of.out} = Σ_ṁ {since}·α_S[t,{score}]·V_B[{values}]")
-    lines.store(f"S_V[{values}] = S_V[{values}]", "state", Constant())
+    lines.store(f"M_V[{values}] = M_V[{values}]", "state", Constant())
     lines.sum(f"{of.out} += Σ_s z_V[t,s,{states}]·{at_s(of.value)}", pairs, saved=2)

@@ -157,6 +157,6 @@ def _multiplied(lines: Lines, f: ResidualFactors, stream: str, scale: str) -> No
 
 def _low_rank(lines: Lines, residual: LowRankResidual) -> None:
     """l: what the sublayer read, through a bottleneck and normed."""
-    lines.sum("ℓ[t,ϖ] = Σ_i n[t,i]·A_L[i,ϖ]", saved=2, A_L=Mark("laurel.left", "low rank"))
-    lines.sum("y_L[t,i] = Σ_ϖ ℓ[t,ϖ]·B_L[ϖ,i]", saved=2, B_L=Mark("laurel.right", "low rank"))
+    lines.sum("ℓ[t,ľ] = Σ_i n[t,i]·A_L[i,ľ]", saved=2, A_L=Mark("laurel.left", "low rank"))
+    lines.sum("y_L[t,i] = Σ_ľ ℓ[t,ľ]·B_L[ľ,i]", saved=2, B_L=Mark("laurel.right", "low rank"))
     norm_line(lines, residual.norm, "y_L[t,i]", "y_L[t,i]", "i", "laurel.norm", name="_L")

@@ -149,7 +149,15 @@ def explanation(
     params, flops = sum(row.params for row in main), passes * sum(row.flops for row in main)
     shown = [(line, stage.workload(work)) for stage, lines in chosen for line in lines]
     return Explanation(
-        name, work.phase, work.context, dict(model.symbols), stages, params, flops, legend(shown), wanted == Wanted()
+        name,
+        work.phase,
+        work.context,
+        dict(model.symbols),
+        stages,
+        params,
+        flops,
+        legend(shown, model.symbols),
+        wanted == Wanted(),
     )
 
 

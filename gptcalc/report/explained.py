@@ -193,12 +193,17 @@ def _shape(weight: WeightRow, detail: Detail) -> str:
     return f"({shape}, counted above)" if weight.tied else shape
 
 
+#: what the letters of definitions are
+DEFINED = ", in whose definitions x goes in and y comes out, n being how many the index runs over"
+
+
 def _legend(found: Explanation, detail: Detail) -> Iterator[Table]:
     titles = {
         "index": "indices, each from 0",
         "value": "values",
-        "weight": "weights, by their keys",
-        "function": "functions",
+        "weight": "weights, each with its key",
+        "number": "numbers",
+        "function": f"functions{DEFINED if any(s.definition for s in found.legend) else ''}",
     }
     for kind, title in titles.items():
         rows = [s for s in found.legend if s.kind == kind]
@@ -206,14 +211,21 @@ def _legend(found: Explanation, detail: Detail) -> Iterator[Table]:
         columns = columns[:3] if detail == "symbols" else columns
         cells: list[tuple[Cell, ...]]
         if kind == "weight":
-            keys = {s.symbol: ", ".join(other.meaning for other in rows if other.symbol == s.symbol) for s in rows}
-            cells = list(keys.items())
+            columns = (*LEGEND[:2], Column("keys", "key"))
+            cells = [(s.symbol, s.meaning, ", ".join(s.keys)) for s in rows]
+        elif kind == "number":
+            columns = (*LEGEND[:2], Column("values", "value"))
+            cells = [(s.symbol, s.meaning, " or ".join(map(_value, s.values))) for s in rows]
         else:
             words = [": ".join(filter(None, (s.meaning, "; ".join(s.definition)))) for s in rows]
             cells = [
                 (s.symbol, meaning, s.over, s.size)[: len(columns)] for s, meaning in zip(rows, words, strict=True)
             ]
         yield Table(columns, cells, title=title, heading=kind == "index")
+
+
+def _value(value: float) -> str:
+    return units.grouped(value) if isinstance(value, int) else f"{value:g}"
 
 
 def csv(found: Explanation) -> Table:

@@ -196,5 +196,6 @@ def _legend(found: Explanation) -> str:
         symbol = DRAW.function(s.symbol, "") if s.kind == "function" else DRAW.name(s.symbol)
         size = f"{plain(s.over)} = {units.grouped(s.size)}" if s.size is not None else ""
         defined = ", ".join(f"${DRAW.line(text)}$" for text in s.definition)
-        rows.append(f"${symbol}$ & {plain(s.meaning)} & {size or defined} \\\\")
+        known = ", ".join((*s.keys, *(f"{value:g}" for value in s.values)))
+        rows.append(f"${symbol}$ & {plain(s.meaning)} & {size or defined or plain(known)} \\\\")
     return "\\begin{longtable}[l]{@{}lp{80mm}l@{}}\n" + "\n".join(rows) + "\n\\end{longtable}"

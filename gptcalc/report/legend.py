@@ -1,20 +1,37 @@
 """What the symbols of lines are called in words.
 
-Indices by what they run over, values by name, functions by their definition, weights by their keys.
+Indices by what they run over, values by name, weights by what they are for, functions by their definition. What stands
+in front of a comma is the symbol's meaning, the same in a whole model; behind it a sublayer may say more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.equations import Line, Workload
-from gptcalc.equations.grammar import DEFINITIONS, FUNCTIONS, OVER, Call, Chosen, Reference, sentence, walk
-from gptcalc.equations.language import Index
+from gptcalc.equations.grammar import (
+    DEFINITIONS,
+    FUNCTIONS,
+    OVER,
+    Call,
+    Chosen,
+    Name,
+    Node,
+    Reference,
+    conditions,
+    sentence,
+    walk,
+)
+from gptcalc.equations.language import Index, Named
 from gptcalc.equations.letters import letters
 from gptcalc.equations.roles import Role
 from gptcalc.report.values import VALUES
+from gptcalc.report.weights import weight_in_words
 
 ROLES: dict[Role, str] = {
     "new": "new tokens",
@@ -42,38 +59,41 @@ ROLES: dict[Role, str] = {
 SIZES = {
     "d": "channels of the residual stream",
     "n_kv_heads": "KV heads",
-    "n_heads/n_kv_heads": "query heads that share a KV head: of R a KV head, query head h has g = ⌊h/R⌋, r = h − R·g",
+    "n_heads/n_kv_heads": "query heads that share a KV head, number (n_heads/n_kv_heads)·g + r the r-th of KV head g",
     "n_heads/n_groups": "heads of a group",
     "d_ff": "hidden units of the feed-forward layer",
     "4·d": "hidden units of the feed-forward layer",
-    "d_expert": "hidden units of an expert",
+    "d_expert": "hidden units of the feed-forward layer, of an expert",
     "n_shared·d_expert": "hidden units of the shared experts",
     "d_shared": "hidden units of the shared expert",
     "d_head": "channels of a head",
     "d/n_heads": "channels of a head",
     "kv_rank": "channels of the latent that keys and values are made of",
     "q_rank": "channels of the latent that queries are made of",
-    "d_nope": "channels of a head that don't turn",
-    "d_rope": "channels of a head that turn",
-    "d_nope+d_rope": "channels of a query head, those that turn behind the others",
-    "d_v": "channels of a head's values",
+    "d_nope": "channels of a head, those that don't turn",
+    "d_rope": "channels of a head, those that turn",
+    "d_nope+d_rope": "channels of a head, those that turn behind the others",
+    "d_v": "channels of a head, of its values",
     "d_state": "channels of the state",
-    "d_k": "channels of a head's keys",
-    "d_inner": "channels inside the mixer",
+    "d_k": "channels of a head, of its keys",
+    "d_inner": "channels of a head, which the whole mixer is",
     "d_inner_head": "channels of a head",
     "d_inner/n_states": "channels of a head",
-    "d_rnn": "channels of the recurrence",
-    "d_rnn/n_states": "channels of a block of them",
+    "d_rnn": "channels of a head, which the whole recurrence is",
+    "d_rnn/n_states": "channels of a head",
     "n_states": "heads, each with a state",
     "n_k_heads": "heads of queries and keys",
-    "n_states/n_k_heads": "states that share a head of keys: of R a head of keys, state h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
-    "n_states/n_kv_heads": "states that share a head of keys: of R a head, state h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
+    "n_states/n_k_heads": "states that share a head of keys, number (n_states/n_k_heads)·ġ + ṙ the ṙ-th of head ġ",
+    "n_states/n_kv_heads": "states that share a head of keys, number (n_states/n_kv_heads)·ġ + ṙ the ṙ-th of head ġ",
+    "n_streams": "residual streams",
+    "n_layers": "layers",
+    "n_expert_groups": "groups of experts",
     "n_slots": "slots of a head, each with a key and a value",
     "n_groups": "groups of heads",
-    "n_states/n_groups": "heads of a group, each with a state: of R a group, head h has ġ = ⌊h/R⌋, ṙ = h − R·ġ",
+    "n_states/n_groups": "heads of a group, each with a state: head (n_states/n_groups)·ġ + ṙ is the ṙ-th of group ġ",
     "kernel": "tokens that the convolution sees, side by side",
-    "dt_rank": "channels of the step size's bottleneck",
-    "decay_rank": "channels of the decay's bottleneck",
+    "dt_rank": "channels of a bottleneck, the step size's",
+    "decay_rank": "channels of a bottleneck, the decay's",
     "rate_rank": "channels of the rate's bottleneck",
     "gate_rank": "channels of the gate's bottleneck",
     "value_rank": "channels of the bottleneck that mixes values",
@@ -93,7 +113,6 @@ SIZES = {
     "index_heads": "heads of the indexer",
     "d_index": "channels of an indexer's head",
     "v_ngram": "rows of the n-grams' table",
-    "n_hashes": "heads of n-grams, each with rows of its own",
     "d_row": "channels of a head's row",
     "markov_rank": "columns of the table of the tokens in front",
     "d+markov_rank": "channels of two vectors behind each other",
@@ -103,11 +122,34 @@ SIZES = {
     "d_correction": "hidden units of what corrects the logits",
     "stream_rank": "channels of the bottleneck by which streams join",
     "2·d": "channels of two vectors behind each other",
+    "2·d_head": "channels of a head, those for the entry before and those for its own",
+    "2·d_index": "channels of an indexer's head, those for the entry before and those for its own",
+    "v_ple": "rows of the second table",
+    "laurel_rank": "channels of the bottleneck beside the residual",
+    "adapter_rank": "channels of the adapter's bottleneck",
+    "norm_rank": "channels of the norm's bottleneck",
+    "message_rank": "channels of the message's bottleneck",
+    "markov_rank": "columns of the table of the tokens in front",
+    "out_rank": "channels that a group's output is narrowed to",
+    "n_mels": "channels of a frame of sound",
+    "n_hashes": "heads of n-grams, each with rows of its own",
+}
+
+
+#: numbers that lines have by name, beside the sizes
+NUMBERS = {
+    "T": "how many tokens are new",
+    "S": "how many tokens can be seen, the new ones among them",
+    "T_P": "how many tokens the prompt has",
+    "N": "how many tokens the other sequence has",
+    "layer": "which layer it is, counted from 0",
+    "module": "which module it is, counted from 0",
+    "ε": "what is added so that nothing is divided by 0",
 }
 
 
 class Symbol(Struct, frozen=True):
-    """A symbol of the lines: index, value, weight or function, what it is, and what it runs over."""
+    """A symbol of the lines: index, value, weight, number or function, what it is, and what it runs over."""
 
     symbol: str
     kind: str
@@ -115,41 +157,89 @@ class Symbol(Struct, frozen=True):
     over: str = ""
     size: int | None = None
     definition: tuple[str, ...] = ()  # of a function: lines that say what it is
+    keys: tuple[str, ...] = ()  # of a weight: without the sublayers' numbers
+    values: tuple[float, ...] = ()  # of a number
 
 
-def legend(shown: Iterable[tuple[Line, Workload]]) -> tuple[Symbol, ...]:
-    """Every symbol of the lines once for each meaning: indices, values, weights, functions."""
-    found: dict[Symbol, None] = {}
-    rank = ("index", "value", "weight", "function")
+#: kinds of symbols, in the order in which they are listed
+KINDS = ("index", "value", "weight", "number", "function")
+
+
+def legend(
+    shown: Iterable[tuple[Line, Workload]], sizes: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Symbol, ...]:
+    """Every symbol of the lines once for each meaning. `sizes`: what the architecture's numbers are."""
+    found: dict[tuple[str, str, str, str], Symbol] = {}
     for line, work in shown:
-        tree = sentence(line.text)
-        for letter, index in letters(line).items():
-            found[Symbol(letter, "index", index_in_words(index), index.symbol, index.length(work))] = None
-        for node in (tree.left, *walk(tree.right), *(n for value in tree.letters.values() for n in walk(value))):
-            match node:
-                case Call():
-                    found[function(node.function)] = None
-                case Reference() | Chosen() if node.name in line.weights:
-                    where = "mtp." if line.component == "mtp" else ""
-                    found[Symbol(node.name, "weight", where + line.weights[node.name].plain)] = None
-                case Reference() | Chosen():
-                    found[Symbol(node.name, "value", value_in_words(node.name, line))] = None
-    apart: dict[tuple[str, str, str, str], Symbol] = {}
-    for symbol in found:  # an index may be of several lengths, as heads of several kinds of layers are
-        apart.setdefault((symbol.symbol, symbol.kind, symbol.meaning, symbol.over), symbol)
-    return tuple(sorted(apart.values(), key=lambda symbol: rank.index(symbol.kind)))
+        for symbol in _symbols(line, work, sizes):
+            at = (symbol.symbol, symbol.kind, symbol.meaning, symbol.over)
+            known = found.setdefault(at, symbol)  # an index may be of several lengths, as heads of several layers are
+            if known != symbol and known.kind in ("weight", "number"):
+                keys, values = (known.keys + symbol.keys, known.values + symbol.values)
+                found[at] = replace(known, keys=tuple(dict.fromkeys(keys)), values=tuple(dict.fromkeys(values)))
+    return tuple(sorted(found.values(), key=lambda symbol: KINDS.index(symbol.kind)))
+
+
+def _symbols(line: Line, work: Workload, sizes: Mapping[str, int]) -> Iterator[Symbol]:
+    """The symbols of a line and of its condition."""
+    for letter, index in letters(line).items():
+        yield Symbol(letter, "index", index_in_words(index), index.symbol, index.length(work))
+    for node in _nodes(line):
+        match node:
+            case Call():
+                yield function(node.function)
+                if "ε" in line.constants and any("ε" in text for text in DEFINITIONS.get(node.function, ())):
+                    yield _number("ε", line, work, sizes)
+            case Reference() | Chosen() if node.name in line.weights:
+                key = ("mtp." if line.component == "mtp" else "") + line.weights[node.name].plain
+                yield Symbol(node.name, "weight", weight_in_words(key), keys=(key,))
+            case Reference() | Chosen():
+                yield Symbol(node.name, "value", value_in_words(node.name, line))
+            case Name() if node.name not in line.scope:
+                yield _number(node.name, line, work, sizes)
+            case _:
+                pass
+
+
+def _nodes(line: Line) -> Iterator[Node]:
+    tree = sentence(line.text)
+    for top in (tree.left, tree.right, *tree.letters.values(), *conditions(str(line.condition or ""))):
+        yield from walk(top)
+
+
+def _number(name: str, line: Line, work: Workload, sizes: Mapping[str, int]) -> Symbol:
+    """What a number is called, and what it is where that is known."""
+    known: Mapping[str, Named] = {"T": work.new_tokens, "S": work.context, "N": work.source, **sizes, **line.constants}
+    value, word = known.get(name), NUMBERS.get(name) or size_in_words(name)
+    return Symbol(name, "number", word, values=(value,) if isinstance(value, int | float) else ())
+
+
+def size_in_words(name: str) -> str:
+    """How many of something there are."""
+    return f"how many {found}" if (found := _sized(name)) else ""
 
 
 def index_in_words(index: Index) -> str:
-    symbol = index.symbol
-    return next((SIZES[s] for s in (symbol, *_stems(symbol)) if s in SIZES), ROLES[index.role])
+    return _sized(index.symbol) or ROLES[index.role]
 
 
-def _stems(symbol: str) -> Iterable[str]:
-    """d_ff_local → d_ff: a size of a section's own is called as the others."""
-    while "_" in symbol:
-        symbol = symbol.rpartition("_")[0]
-        yield symbol
+def _sized(symbol: str) -> str:
+    """What is special about a size. One of a section's own is called as the others: d_ff_local as d_ff."""
+    if symbol in SIZES:
+        return SIZES[symbol]
+    return SIZES.get(re.sub(r"[^\W\d]\w*", lambda name: _stem(name[0]), symbol), "")
+
+
+def _stem(name: str) -> str:
+    """The beginning of a size's name that stands in SIZES, alone or with others."""
+    stem = name
+    while stem not in STEMS and "_" in stem:
+        stem = stem.rpartition("_")[0]
+    return stem if stem in STEMS else name
+
+
+#: the names that the sizes are made of
+STEMS = frozenset(name for size in SIZES for name in re.findall(r"[^\W\d]\w*", size))
 
 
 def value_in_words(name: str, line: Line) -> str:

@@ -147,6 +147,9 @@ def _legend(found: Explanation) -> str:
         symbol = DRAW.function(s.symbol, "") if s.kind == "function" else DRAW.name(s.symbol)
         size = f"{escape(s.over)} = {units.grouped(s.size)}" if s.size is not None else ""
         defined = ", ".join(math(DRAW.line(text)) for text in s.definition)
-        rows.append(f"<tr><td>{math(symbol)}</td><td>{escape(s.meaning)}</td><td>{size or defined}</td></tr>")
+        known = ", ".join((*s.keys, *(f"{value:g}" for value in s.values)))
+        rows.append(
+            f"<tr><td>{math(symbol)}</td><td>{escape(s.meaning)}</td><td>{size or defined or escape(known)}</td></tr>"
+        )
     head = "<tr><th>symbol</th><th>meaning</th><th>runs over</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"

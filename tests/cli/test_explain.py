@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheForm, Chunks, Form
+from gptcalc.document import build
 from gptcalc.equations import Workload, equations
-from gptcalc.equations.grammar import Chosen, Reference, sentence, walk
+from gptcalc.equations.grammar import Chosen, Name, Reference, conditions, sentence, walk
 from gptcalc.report.explain import explanation
-from gptcalc.report.legend import SIZES, legend
+from gptcalc.report.legend import SIZES, Symbol, legend
 from gptcalc.report.values import VALUES
+from gptcalc.report.weights import WEIGHTS
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.conftest import Command
-from tests.reference_cases import DOCUMENTS, architecture
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
 
 FORMS: list[tuple[Form, CacheForm, Chunks]] = [
     ("expanded", "latent", None),
@@ -25,46 +29,60 @@ FORMS: list[tuple[Form, CacheForm, Chunks]] = [
 ]
 
 
-def forms(model: Architecture) -> set[tuple[str, str]]:
-    """Names that a legend gives the values of a model's lines, in every form they are written in."""
-    found = set()
+#: letters that look like variants of each other
+VARIANTS = ("φϕ", "κϰ", "ρϱ", "πϖ", "σς", "θϑ")
+
+
+def one_meaning(model: str, symbols: tuple[Symbol, ...]) -> None:
+    """No letter, with what stands above and below it, is two things: what differs stands behind a comma."""
+    meanings: dict[str, set[tuple[str, str]]] = {}
+    for symbol in symbols:
+        assert symbol.meaning, f"{model}: {symbol.symbol}, {symbol.keys or symbol.kind}, has no name"
+        meanings.setdefault(symbol.symbol, set()).add((symbol.kind, re.split("[,:]", symbol.meaning)[0]))
+    for name, found in meanings.items():
+        assert len(found) == 1, f"{model}: {name} is {sorted(found)}"
+    for one, other in VARIANTS:
+        assert not {one, other} <= meanings.keys(), f"{model}: {one} and {other} look alike"
+
+
+def legends(model: Architecture) -> set[Symbol]:
+    """What a legend says of a model's lines, in every form they are written in: all symbols, each with one meaning."""
+    found: set[Symbol] = set()
     for form, cache, chunks in FORMS:
         made = equations(model, form, cache, chunks)
         lines = [(line, Workload(64)) for stage in made.stages for line in stage.lines]
-        symbols = {symbol.symbol for symbol in legend(lines)}
+        listed = legend(lines, made.symbols)
+        one_meaning(model.name, listed)
+        symbols = {symbol.symbol for symbol in listed}
         for line, _ in lines:
             tree = sentence(line.text)
-            used = {node.name for node in (tree.left, *walk(tree.right)) if isinstance(node, (Reference, Chosen))}
-            assert used | line.ranges().keys() <= symbols
-        found |= {(s.symbol, s.meaning) for s in legend(lines) if s.kind == "value"}
+            tops = (tree.left, tree.right, *tree.letters.values(), *conditions(str(line.condition or "")))
+            nodes = (node for top in tops for node in walk(top))
+            used = {node.name for node in nodes if isinstance(node, (Reference, Chosen, Name))}
+            assert used | line.ranges().keys() <= symbols, f"{model.name}: {line.text}"
+        found.update(listed)
     return found
 
 
-def test_every_symbol_has_a_name_in_words() -> None:
-    found = set()
-    for name in DOCUMENTS:
-        found |= forms(architecture(name))
-    for name in names():
-        found |= forms(load(name).architecture)
-    assert not {symbol for symbol, meaning in found if not meaning}
-    unused = set(VALUES.values()) - {meaning.partition(", of the last")[0] for _, meaning in found}
+def test_every_symbol_has_a_name_in_words_and_one_meaning() -> None:
+    found: set[Symbol] = set()
+    encoders = (build({"name": name, **document}) for name, document in ENCODERS.items())
+    for model in (*map(architecture, DOCUMENTS), *encoders, *(load(name).architecture for name in names())):
+        found |= legends(model)
+    values = {s.meaning.partition(", of the last")[0] for s in found if s.kind == "value"}
+    unused = set(VALUES.values()) - values
     assert not unused, f"{sorted(unused)} are names of nothing"
-
-
-def test_channels_of_the_stream_are_those_alone() -> None:
-    """No other width is called as the stream's because its symbol begins as that one's."""
-    called = set()
-    for model in (*map(architecture, DOCUMENTS), *(load(name).architecture for name in names())):
-        lines = [(line, Workload(64)) for stage in equations(model).stages for line in stage.lines]
-        called |= {s.over for s in legend(lines) if s.kind == "index" and s.meaning == SIZES["d"]}
-    assert called == {"d", "d_enc"}
+    weights = " ".join(s.meaning for s in found if s.kind == "weight")
+    assert not {name for name in WEIGHTS.values() if name not in weights}
+    # no other width is called as the stream's because its symbol begins as that one's
+    assert {s.over for s in found if s.kind == "index" and s.meaning == SIZES["d"]} == {"d", "d_enc"}
 
 
 @pytest.mark.parametrize(("preset", "symbol", "meaning"), [
     ("qwen3.6-27b", "β", "how much of what the state lacks of a value is written into it"),
-    ("qwen3.6-27b", "γ", "decay of the state"),
+    ("qwen3.6-27b", "Ā", "decay of the state: what is left of it"),
     ("nemotron-3-super-120b-a12b", "y_L", "what the experts make, of their width"),
-    ("xlstm-7b", "z", "gate of the output"),
+    ("xlstm-7b", "G_O", "gate of the output"),
     ("rwkv-7-world-0.1b", "b", "share of the first layer's values"),
     ("bert-base-uncased", "n_O", "what the output matrix reads"),
 ])  # fmt: skip
@@ -149,7 +167,7 @@ def test_a_step_reads_a_whole_state() -> None:
     made = load("mamba2-130m").architecture
     found = explanation("mamba2-130m", equations(made), Workload(100, "decode"))
     writes = {line.equation.partition("[")[0]: line.writes for line in found.stages[1].lines if line.writes}
-    assert writes["S"] == 1536 * 128  # d_inner × d_state
+    assert writes["M"] == 1536 * 128  # d_inner × d_state
 
 
 @pytest.mark.parametrize("preset", [

@@ -260,13 +260,13 @@ def test_a_decode_step_has_no_chunk() -> None:
 
 #: what is written in the lines, and what the mutant writes: some document's numbers notice
 UNTRUE = [
-    ("a chunk's decay from the end on", '"Γ[t,{where}] = Σ_s ln(γ[s,', '"Γ[t,{where}] = Σ_s ln(γ[t,'),
+    ("a chunk's decay from the end on", '"Γ[t,{where}] = Σ_s ln(Ā[s,', '"Γ[t,{where}] = Σ_s ln(Ā[t,'),
     ("the state after the chunk read", "{query}[t,{few}]·{before}", "{query}[t,{few}]·{state}"),
     ("nothing decays from chunk to chunk", "{{{left}·{state} if", "{{{state} if"),
     ("what is written doesn't decay", "{_decayed(of, 'Γ_C[t,{0}] − Γ[t,{0}]')}{key}", "{key}"),
     ("products don't decay", "{so_far} − Γ[s,{{0}}]", "0·Γ[t,{{0}}]"),
-    ("no inverse", "{one} − Σ_ϱ A", "{one} − 0·Σ_ϱ A"),
-    ("the inverse of 1 − A", "{one} − Σ_ϱ A", "{one} + Σ_ϱ A"),
+    ("no inverse", "{one} − Σ_š A", "{one} − 0·Σ_š A"),
+    ("the inverse of 1 − A", "{one} − Σ_š A", "{one} + Σ_š A"),
     ("keys without β", "{inverse}·β[s,{states}]·{text}", "{inverse}·{text}"),
     ("the state not subtracted", "= v_I[t,{value}] − Σ_ȧ", "= v_I[t,{value}] − 0·Σ_ȧ"),
     ("the token itself not seen", "allowed, few = Within(chunk, strict)", "allowed, few = Within(chunk, True)"),
@@ -275,22 +275,22 @@ UNTRUE = [
 #: the same of RWKV's states and of mLSTM's
 UNTRUE_OTHERS = [
     ("chunked", "the token's own decay at what was left before it", "matrix states",
-     "Σ_s ln(γ[s,{where}])\", Within(chunk, strict=True)", "Σ_s ln(γ[s,{where}])\", Within(chunk)"),
+     "Σ_s ln(Ā[s,{where}])\", Within(chunk, strict=True)", "Σ_s ln(Ā[s,{where}])\", Within(chunk)"),
     ("chunked", "the token's own decay at what it reads", "matrix states",
      '"Γ_P[t,{0}]" if earlier', '"Γ[t,{0}]" if earlier'),
-    ("chunked", "the inverse of 1 + A", "matrix states", "{one} + Σ_ϱ A_R", "{one} − Σ_ϱ A_R"),
+    ("chunked", "the inverse of 1 + A", "matrix states", "{one} + Σ_š A_R", "{one} − Σ_š A_R"),
     ("chunked", "readings of the state before the chunk left out", "matrix states", "+ Σ_ȧ k_I", "+ 0·Σ_ȧ k_I"),
     ("chunked", "nothing taken away within", "matrix states", "Σ_s z_R[t,s,{states}]", "Σ_s 0·z_R[t,s,{states}]"),
-    ("slots", "the slots' keys after the chunk read", "slots", "{of.query}·K_B[{keys}]", "{of.query}·S_K[{keys}]"),
+    ("slots", "the slots' keys after the chunk read", "slots", "{of.query}·K_B[{keys}]", "{of.query}·M_K[{keys}]"),
     ("slots", "what is written keeps all to the chunk's end", "slots",
      "exp(Γ_C[t,{slot}] − Γ[t,{slot}])", "exp(0·Γ[t,{slot}])"),
     ("slots", "within a chunk all is kept", "slots", "exp(Γ[t,{slot}] − Γ[s,{slot}])", "exp(0·Γ[t,{slot}])"),
     ("recurrent", "exponents from the end on", "recurrences",
-     "largest_s(Γ[t,ġ] − Γ[s,ġ]", "largest_s(Γ[s,ġ] − Γ[s,ġ]"),
+     "largest_s(Γ[t,ḣ] − Γ[s,ḣ]", "largest_s(Γ[s,ḣ] − Γ[s,ḣ]"),
     ("recurrent", "keys' sum without the chunk's", "recurrences",
-     "ν[t,ġ] + Σ_s z_S[t,s,ġ]", "ν[t,ġ] + 0·Σ_s z_S[t,s,ġ]"),
+     "ν[t,ḣ] + Σ_s z_S[t,s,ḣ]", "ν[t,ḣ] + 0·Σ_s z_S[t,s,ḣ]"),
     ("recurrent", "the state before in other units", "recurrences",
-     "exp(Γ[t,ġ] + μ_B[ġ] − m[t,ġ])", "exp(Γ[t,ġ] − m[t,ġ])"),
+     "exp(Γ[t,ḣ] + μ_B[ḣ] − m[t,ḣ])", "exp(Γ[t,ḣ] − m[t,ḣ])"),
 ]  # fmt: skip
 
 #: the same of the counts: the figures worked by hand notice

@@ -108,11 +108,6 @@ def test_the_counts_read_what_the_tree_says() -> None:
         assert factors == [factor.name for factor in found.factors], line.text
 
 
-#: recurrent mixers have their papers' names: u is what they read, i and r are gates. Beside them u is a row of the
-#: vocabulary, i a channel and r a head
-PAPERS = {"u", "i", "r"}
-
-
 def test_a_letter_has_one_meaning() -> None:
     """What is an index is no value, weight, set or size too."""
     for model in all_equations():
@@ -122,5 +117,4 @@ def test_a_letter_has_one_meaning() -> None:
             for line in stage.lines:
                 letters |= set(line.ranges())
                 symbols |= {sentence(line.text).left.name, *line.weights}
-        letters -= PAPERS
         assert not letters & symbols, f"{stage.name}: {letters & symbols}"

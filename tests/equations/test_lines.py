@@ -195,7 +195,7 @@ def compare_attention(run: Run, result: Result) -> None:
 
 
 #: what the witness's cache calls what store lines keep, in the sublayer and under it
-STATES = {"S": "state", "S_K": "slots", "S_V": "state", "N": "norm", "μ": "top"}
+STATES = {"M": "state", "M_K": "slots", "M_V": "state", "N": "norm", "μ": "top"}
 NAMES = {"keys": ("k", "kv"), "values": ("v",), "latent": ("latent",), "rotary key": ("k_rope",)}
 INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entries": (("compress", "entries"),)}
 
@@ -203,7 +203,8 @@ INDEXED = {"index keys": (("index", "k"), ("index.compress", "entries")), "entri
 CONVOLUTIONS = {
     "y": ("conv",),
     "N": ("conv",),
-    "u": ("u_conv", "x_conv", "inner_conv"),
+    "Q": ("u_conv",),
+    "x_R": ("x_conv", "inner_conv"),
     "F": ("decay_conv", "filter.inner_conv"),
     "FF": ("filter.outer_conv",),
 }

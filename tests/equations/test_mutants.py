@@ -380,7 +380,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "streams not projected back",
         "equations.altup",
-        'lines.sum("Y[t,e,i] = Σ_b X[t,e + 1,b]·W_B[e,b,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))',
+        'lines.sum("Y[t,e,i] = Σ_υ X[t,e + 1,υ]·W_B[e,υ,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))',
         "pass",
         "gemma-3n-e2b total",
     ),

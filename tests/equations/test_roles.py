@@ -105,9 +105,9 @@ HEADS = {
 def test_a_recurrent_mixer() -> None:
     """A state of 2·3·5 numbers, read and written once a token however long the past is."""
     lines = Lines("lin", "recurrent", HEADS)
-    lines.sum("S[h,a,w] += k[t,h,a]·v[t,h,w]")
-    lines.sum("o[t,h,w] = Σ_a q[t,h,a]·S[h,a,w]")
-    lines.store("S[h,a,w] = S of the newest token", "state", Constant())
+    lines.sum("M[h,a,w] += k[t,h,a]·v[t,h,w]")
+    lines.sum("o[t,h,w] = Σ_a q[t,h,a]·M[h,a,w]")
+    lines.store("M[h,a,w] = S of the newest token", "state", Constant())
     write, read, state = lines.lines
     for line in (write, read):
         assert line.flops(Workload(7)) == 2 * 7 * 30

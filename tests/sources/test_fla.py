@@ -190,7 +190,7 @@ def test_what_is_not_read_names_what_is_missing(model_type: str, missing: str) -
 
 #: the error, the module, what is written, what the mutant writes, and what notices it of HGRN2
 MUTANTS = [
-    ("bounds that nobody learns", "equations.linear", ', A_γ="decay.bounds"', "", "total"),
+    ("bounds that nobody learns", "equations.linear", ', A_Ā="decay.bounds"', "", "total"),
     ("a projection to keys", "equations.linear", 'if name != "k" or not a.k_from_decay', "if True", "total"),
     ("a bias of decays", "equations.linear", "if decay.bias else f", "if True else f", "total"),
     ("decays without a convolution", "equations.linear", "if a.k_from_decay and a.kernel is not None", "if False",

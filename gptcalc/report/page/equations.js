@@ -68,7 +68,7 @@ function length(numbers, index) {
   return index.size !== null ? numbers.size(index.size) : numbers.count(index.length);
 }
 
-const KINDS = { index: "Indices", value: "Values", weight: "Weights", function: "Functions" };
+const KINDS = { index: "Indices", value: "Values", weight: "Weights", number: "Numbers", function: "Functions" };
 
 function legend(pane, numbers, box) {
   const { data } = numbers;
