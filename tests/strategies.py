@@ -461,7 +461,8 @@ def loops(draw: st.DrawFn, document: Document, sections: Document) -> Document:
     loop["entry"] = "anew" if mixing else draw(st.sampled_from(["on", "anew"]))
     if mixing and document["norm_at"] == "pre" and layers == n_layers and "reuse" not in sections:
         for name in sorted({"attn", "mlp", "moe"} & sections.keys()):
-            if not OF_ONE_INPUT & sections[name].keys():
+            like = [own for other, own in sections.items() if other.rstrip("0123456789") == name]  # attn1 as attn
+            if not any(OF_ONE_INPUT & own.keys() for own in like):
                 maybe(draw, sections[name], "messages", st.just({"rank": 3}), odds=2)
     return {"loop": loop}
 

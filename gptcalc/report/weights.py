@@ -157,6 +157,11 @@ WEIGHTS = {
     "route_scale": "factor of all experts' weights",
     "latent_down": "makes the experts' input",
     "latent_up": "makes what the sublayer adds, of what the experts make",
+    # the recurrence over the tokens in front of a slot
+    "gru.input": "makes the gates of the token in front",
+    "gru.state": "makes the gates of the state",
+    "gru.hidden": "makes the hidden units of slot and state",
+    "gru.out": "makes what the tokens in front add to the scores",
     # the residual
     "laurel.left": "makes the low rank beside the residual",
     "laurel.right": "makes what the low rank adds",
