@@ -129,7 +129,6 @@ SIZES = {
     "adapter_rank": "channels of the adapter's bottleneck",
     "norm_rank": "channels of the norm's bottleneck",
     "message_rank": "channels of the message's bottleneck",
-    "markov_rank": "columns of the table of the tokens in front",
     "out_rank": "channels that a group's output is narrowed to",
     "n_mels": "channels of a frame of sound",
     "n_hashes": "heads of n-grams, each with rows of its own",
