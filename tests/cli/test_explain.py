@@ -30,7 +30,7 @@ FORMS: list[tuple[Form, CacheForm, Chunks]] = [
 
 
 #: letters that look like variants of each other
-VARIANTS = ("φϕ", "κϰ", "ρϱ", "πϖ", "σς", "θϑ")
+VARIANTS = (("φ", "ϕ"), ("κ", "ϰ"), ("ρ", "ϱ"), ("π", "ϖ"), ("σ", "ς"), ("θ", "ϑ"))
 
 
 def one_meaning(model: str, symbols: tuple[Symbol, ...]) -> None:
