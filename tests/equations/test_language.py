@@ -53,7 +53,7 @@ def test_symbols_are_defined_before_they_are_used() -> None:
             stages.append((model.mtp, model.mtp.block))
         for stage, block in stages:
             sections = {} if block is None else parts(block)
-            states = {line.statement.left.name for line in stage.lines if line.stored == "state"}
+            states = {line.statement.left.name for line in stage.lines if line.stored == "state" or carried(line)}
             defined |= states  # a state begins as 0
             defined |= {f"{line.statement.left.name}_last" for line in stage.lines if line.passes == "last"}
             for line in stage.lines:
@@ -61,6 +61,12 @@ def test_symbols_are_defined_before_they_are_used() -> None:
                     check(line, node, defined, model)
                 name = sentence(line.text).left.name
                 defined |= {name, f"{name}_before", f"{name}_{sections.get(line.part, '')}", *line.weights}
+
+
+def carried(line: Line) -> bool:
+    """Whether it makes what has no token of what the one before left."""
+    left, *read = line.statement.references
+    return "t" not in left.indices and left.name in {reference.name for reference in read}
 
 
 def nodes(line: Line) -> Iterator[Node]:
