@@ -65,7 +65,7 @@ def test_symbols_are_defined_before_they_are_used() -> None:
 
 def carried(line: Line) -> bool:
     """Whether it makes what has no token of what the one before left."""
-    left, *read = line.statement.references
+    left, read = line.statement.left, line.statement.references[1:]
     return "t" not in left.indices and left.name in {reference.name for reference in read}
 
 
