@@ -85,16 +85,16 @@ def _values(lines: Lines, a: Attention, kv: str) -> None:
 def filter_scope(f: LocalFilter, section: str, symbols: Symbols) -> dict[str, Index]:
     """What the letters of localized filtering run over."""
     return {
-        "ḟ": symbols.index("d_filter", f.d, "channels", section),
+        "ǐ": symbols.index("d_filter", f.d, "channels", section),
         "κ": symbols.index("kernel", f.kernel, "taps", section),
-        "ϰ": symbols.derived(str(f.kernel - 1), f.kernel - 1, "taps"),
+        "ķ": symbols.derived(str(f.kernel - 1), f.kernel - 1, "taps"),
     }
 
 
 def filtered(lines: Lines, f: LocalFilter) -> None:
     """n[t,i] → n_F[t,i], of which queries and keys are made."""
-    _over_all(lines, ("n", "i"), ("u_F", "ḟ"), ("n_F_C", "F"), f.kernel, "filter.inner_conv")
-    _over_all(lines, ("u_F", "ḟ"), ("û_F", "i"), ("u_F_C", "FF"), f.kernel, "filter.outer_conv")
+    _over_all(lines, ("n", "i"), ("u_F", "ǐ"), ("n_F_C", "F"), f.kernel, "filter.inner_conv")
+    _over_all(lines, ("u_F", "ǐ"), ("û_F", "i"), ("u_F_C", "FF"), f.kernel, "filter.outer_conv")
     lines.pointwise("n_F[t,i] = n[t,i] + û_F[t,i]", saved=2)
     norm_line(lines, f.norm, "n_F[t,i]", "n_F[t,i]", "i", "filter.norm", name="_F", saved=2)
 
@@ -109,4 +109,4 @@ def _over_all(
     lines.pointwise(f"{near}[t,κ,{i}] = {{{x}[{before},{i}] if {before} ≥ 0; 0 otherwise}}", saved=2)
     weights: dict[str, Any] = {f"W_{end}": key, f"b_{end}": f"{key}.bias"}
     lines.sum(f"{y}[t,{o}] = Σ_{{{i},κ}} {near}[t,κ,{i}]·W_{end}[{i},κ,{o}] + b_{end}[{o}]", **weights)
-    lines.store(f"R_{end}[ϰ,{i}] = {x}[S − {kernel - 1} + ϰ,{i}]", "convolution", Constant())
+    lines.store(f"R_{end}[ķ,{i}] = {x}[S − {kernel - 1} + ķ,{i}]", "convolution", Constant())
