@@ -209,6 +209,7 @@ class Sentence:
     adds: bool
     right: Node
     letters: dict[str, Node]
+    read: tuple[Node, ...]  # every node of the right side, and of what letters are chosen as
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -267,7 +268,8 @@ def sentence(text: str) -> Sentence:
         reader.expect("=")
         letters[letter] = reader.sum()
     reader.end()
-    return Sentence(left, adds, right, letters)
+    read = tuple(node for top in (right, *letters.values()) for node in walk(top))
+    return Sentence(left, adds, right, letters, read)
 
 
 @lru_cache(maxsize=1024)
@@ -279,6 +281,13 @@ def conditions(text: str) -> tuple[Node, ...]:
     found = reader.conditions()
     reader.end()
     return found
+
+
+@lru_cache(maxsize=8192)
+def nodes(text: str, condition: str = "") -> tuple[Node, ...]:
+    """All nodes of a line, of what its letters are chosen as, and of its conditions. Raises GrammarError."""
+    tree = sentence(text)
+    return (*walk(tree.left), *tree.read, *(node for top in conditions(condition) for node in walk(top)))
 
 
 class _Reader:

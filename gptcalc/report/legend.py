@@ -14,19 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.equations import Line, Workload
-from gptcalc.equations.grammar import (
-    DEFINITIONS,
-    FUNCTIONS,
-    OVER,
-    Call,
-    Chosen,
-    Name,
-    Node,
-    Reference,
-    conditions,
-    sentence,
-    walk,
-)
+from gptcalc.equations.grammar import DEFINITIONS, FUNCTIONS, OVER, Call, Chosen, Name, Reference, nodes
 from gptcalc.equations.language import Index, Named
 from gptcalc.equations.letters import letters
 from gptcalc.equations.roles import Role
@@ -183,7 +171,7 @@ def _symbols(line: Line, work: Workload, sizes: Mapping[str, int]) -> Iterator[S
     """The symbols of a line and of its condition."""
     for letter, index in letters(line).items():
         yield Symbol(letter, "index", index_in_words(index), index.symbol, index.length(work))
-    for node in _nodes(line):
+    for node in nodes(line.text, str(line.condition or "")):
         match node:
             case Call():
                 yield function(node.function)
@@ -198,12 +186,6 @@ def _symbols(line: Line, work: Workload, sizes: Mapping[str, int]) -> Iterator[S
                 yield _number(node.name, line, work, sizes)
             case _:
                 pass
-
-
-def _nodes(line: Line) -> Iterator[Node]:
-    tree = sentence(line.text)
-    for top in (tree.left, tree.right, *tree.letters.values(), *conditions(str(line.condition or ""))):
-        yield from walk(top)
 
 
 def _number(name: str, line: Line, work: Workload, sizes: Mapping[str, int]) -> Symbol:

@@ -11,7 +11,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheForm, Chunks, Form
 from gptcalc.document import build
 from gptcalc.equations import Workload, equations
-from gptcalc.equations.grammar import Chosen, Name, Reference, conditions, sentence, walk
+from gptcalc.equations.grammar import Chosen, Name, Reference, nodes
 from gptcalc.report.explain import explanation
 from gptcalc.report.legend import SIZES, Symbol, legend
 from gptcalc.report.values import VALUES
@@ -55,10 +55,7 @@ def legends(model: Architecture) -> set[Symbol]:
         one_meaning(model.name, listed)
         symbols = {symbol.symbol for symbol in listed}
         for line, _ in lines:
-            tree = sentence(line.text)
-            tops = (tree.left, tree.right, *tree.letters.values(), *conditions(str(line.condition or "")))
-            nodes = (node for top in tops for node in walk(top))
-            used = {node.name for node in nodes if isinstance(node, (Reference, Chosen, Name))}
+            used = {node.name for node in nodes(line.text, str(line.condition or "")) if isinstance(node, (Reference, Chosen, Name))}
             assert used | line.ranges().keys() <= symbols, f"{model.name}: {line.text}"
         found.update(listed)
     return found

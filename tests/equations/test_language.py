@@ -73,27 +73,25 @@ def nodes(line: Line) -> Iterator[Node]:
     """Everything that a line reads."""
     tree = sentence(line.text)
     yield from (node for index in tree.left.indices if not isinstance(index, str) for node in walk(index))
-    for top in (tree.right, *tree.letters.values(), *conditions(str(line.condition or ""))):
-        yield from walk(top)
+    yield from tree.read
+    yield from (node for top in conditions(str(line.condition or "")) for node in walk(top))
     if tree.adds:
         yield tree.left
 
 
 def check(line: Line, node: Node, defined: set[str], model: Equations) -> None:
-    problem = f"{line.text}: {node} is not defined"
     match node:
         case Reference(name=name):
-            assert name in defined or name in line.constants or name in line.weights, problem
+            known = name in defined or name in line.constants or name in line.weights
         case Chosen(name=name, indices=letters):
-            assert name in defined, problem
-            assert set(letters) <= set(line.scope), problem
+            known = name in defined and set(letters) <= set(line.scope)
         case Name(name=name):
             known = name in line.scope or name in model.symbols or name in line.constants or name in GIVEN
-            assert known, problem
         case Call(over=letters):
-            assert set(letters) <= set(line.scope), problem
+            known = set(letters) <= set(line.scope)
         case _:
-            pass
+            known = True
+    assert known, f"{line.text}: {node} is not defined"
 
 
 def test_the_counts_read_what_the_tree_says() -> None:

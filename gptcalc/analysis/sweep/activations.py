@@ -32,9 +32,13 @@ class Symbolic:
         self.ranges = ranges
 
     def __add__(self, other: Symbolic, /) -> Symbolic:
+        if not (self.terms and other.terms):  # most of a moment's lengths count nothing
+            return self if self.terms else other
         return Symbolic(poly.added(self.terms, other.terms), self.ranges)
 
     def __sub__(self, other: Symbolic, /) -> Symbolic:
+        if not other.terms:
+            return self
         return Symbolic(poly.added(self.terms, poly.scaled(other.terms, -1)), self.ranges)
 
     def __eq__(self, other: object) -> bool:

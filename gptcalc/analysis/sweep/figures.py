@@ -50,6 +50,7 @@ class Collected:
         self.free = free
         self.counted = counted
         self.ranges = ranges
+        self.written: dict[Index, poly.Polynomial] = {}  # what each index runs over
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -76,6 +77,7 @@ class Collected:
             return Fraction(chosen.active, chosen.total)
         return Fraction(1)
 
+    @cached_property
     def weights_bytes(self) -> poly.Polynomial:
         """As a type of whole numbers of bytes stores them."""
         return self.params(self.entries, lambda entry: Fraction(self.width(entry.tensor)))
@@ -117,6 +119,7 @@ class Collected:
         count *= stage.runs_in_passes(line)
         return poly.scaled(self.product(rest), 2 * count) if count else {}
 
+    @cached_property
     def kv_bytes(self) -> poly.Polynomial:
         """The cache of a batch, as the mathematics needs it."""
         model = equations(self.architecture)
@@ -128,6 +131,10 @@ class Collected:
             size = sum(part.bytes for part in held("ideal", found, length))
             poly.add(total, {m: size * n for m, n in self.stage(stage).items()})
         return poly.multiplied(total, [(((BATCH, 1),), 1)])
+
+    @cached_property
+    def activations(self) -> tuple[poly.Polynomial, ...]:
+        return activations(self)
 
     # ranges
 
@@ -148,6 +155,12 @@ class Collected:
 
     def range(self, index: Index) -> poly.Polynomial:
         """What an index runs over: a number, unless it is written with a free symbol."""
+        found = self.written.get(index)
+        if found is None:
+            found = self.written[index] = self._range(index)
+        return found
+
+    def _range(self, index: Index) -> poly.Polynomial:
         written = poly.parse(index.symbol)
         if not any(symbol in self.free for monomial, _ in written for symbol, _ in monomial):
             return {(): index.size}
@@ -207,15 +220,15 @@ FIGURES: dict[str, Figure] = {
         "count",
         lambda c: (c.params([e for e in c.entries if e.tensor.weight.component != "embedding"], whole_of),),
     ),
-    "kv_bytes": Figure("of the cache of --batch sequences at --context", "bytes", lambda c: (c.kv_bytes(),)),
-    "weights_bytes": Figure("of the weights in --dtype", "bytes", lambda c: (c.weights_bytes(),)),
+    "kv_bytes": Figure("of the cache of --batch sequences at --context", "bytes", lambda c: (c.kv_bytes,)),
+    "weights_bytes": Figure("of the weights in --dtype", "bytes", lambda c: (c.weights_bytes,)),
     "activations_bytes": Figure(
-        "at the widest moment of a prompt, as gptcalc memory counts them", "bytes", activations
+        "at the widest moment of a prompt, as gptcalc memory counts them", "bytes", lambda c: c.activations
     ),
     "memory": Figure(
         "weights, cache and activations",
         "bytes",
-        lambda c: tuple(poly.added(c.weights_bytes(), c.kv_bytes(), moment) for moment in activations(c)),
+        lambda c: tuple(poly.added(c.weights_bytes, c.kv_bytes, moment) for moment in c.activations),
     ),
     "prefill_flops": Figure("of a prompt of --context tokens", "flops", lambda c: (c.flops("prefill"),)),
     "decode_flops": Figure("of the last token of --context", "flops", lambda c: (c.flops("decode"),)),
