@@ -55,7 +55,11 @@ def legends(model: Architecture) -> set[Symbol]:
         one_meaning(model.name, listed)
         symbols = {symbol.symbol for symbol in listed}
         for line, _ in lines:
-            used = {node.name for node in nodes(line.text, str(line.condition or "")) if isinstance(node, (Reference, Chosen, Name))}
+            used = {
+                node.name
+                for node in nodes(line.text, str(line.condition or ""))
+                if isinstance(node, (Reference, Chosen, Name))
+            }
             assert used | line.ranges().keys() <= symbols, f"{model.name}: {line.text}"
         found.update(listed)
     return found
