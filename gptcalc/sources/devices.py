@@ -94,11 +94,15 @@ def device(name: str) -> DeviceModel:
     known = _read(word)
     if word in known:
         return _model(word, known[word])
-    spelled = {_plain(smi): key for key, entry in known.items() for smi in _printed(entry)}
-    spelled |= {short: key for smi, key in list(spelled.items()) if (short := _bare(smi)) not in known}
-    if word in spelled:
-        return _model(spelled[word], known[spelled[word]])
-    raise _no_device(name, [key for key in known if _names(word, key)], known)
+    spelled = [key for key, entry in known.items() if any(_spells(word, smi) for smi in _printed(entry))]
+    if len(spelled) == 1:
+        return _model(spelled[0], known[spelled[0]])
+    raise _no_device(name, spelled or [key for key in known if _names(word, key)], known)
+
+
+def _spells(word: str, smi: str) -> bool:
+    """Whether a word is what the driver's tool prints, with the maker and the line or without."""
+    return _bare(word) == _bare(_plain(smi))
 
 
 def _names(word: str, key: str) -> bool:
@@ -142,8 +146,8 @@ def _printed(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _bare(smi: str) -> str:
-    """A driver's name without the maker."""
-    return re.sub(r"^(nvidia-geforce|nvidia|amd-instinct|tesla)-", "", smi)
+    """A driver's name without the maker and the line."""
+    return re.sub(r"^((nvidia|amd|geforce|instinct|tesla)-)+", "", smi)
 
 
 def _model(name: str, entry: Mapping[str, Any]) -> DeviceModel:

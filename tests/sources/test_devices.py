@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from gptcalc.errors import InputError
@@ -27,6 +29,8 @@ from gptcalc.sources import devices
         ("2x NVIDIA GH200 120GB", "gh200-96gb", 2),
         ("NVIDIA GH200 144G HBM3e", "gh200-144gb", None),
         ("NVIDIA GB300", "gb300", None),
+        ("GeForce RTX 4090", "rtx-4090", None),
+        ("Instinct MI300X", "mi300x", None),
     ],
 )
 def test_names(word: str, name: str, count: int | None) -> None:
@@ -58,9 +62,14 @@ def test_never_another_generation(word: str) -> None:
     assert "h200" not in str(caught.value.hint)
 
 
-def test_every_driver_name_is_one_devices() -> None:
-    spelled = [model.smi for model in devices.models() if model.smi is not None]
-    assert len(spelled) == len(set(spelled))
+def test_every_driver_name_is_one_devices_but_where_cards_differ_in_memory_alone() -> None:
+    spelled = Counter(model.smi for model in devices.models() if model.smi is not None)
+    several = {name for name, times in spelled.items() if times > 1}
+    assert several == {"NVIDIA GeForce RTX 4060 Ti", "NVIDIA GeForce RTX 5060 Ti"}
+    for name in several:
+        with pytest.raises(InputError, match="several forms") as caught:
+            devices.asked(name)
+        assert "-ti-8gb, " in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
