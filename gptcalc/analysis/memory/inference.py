@@ -33,7 +33,7 @@ from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, FitRun, InferenceRun
-from gptcalc.dtypes import FP32
+from gptcalc.dtypes import FP32, MXFP4
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
 
@@ -346,7 +346,9 @@ class Inference:
             return cache
         if self.weights.files:
             return f"weights: every tensor as its file has it, {self.weights.types()}", *cache
-        return f"weights: every tensor as {self.dtype} stores it{', as published' * self.is_published}", *cache
+        stay = MXFP4.name not in self.dtype and any(row.type == MXFP4.name for row in self.rows(0))
+        how = f"{', as published' * self.is_published}{', experts in mxfp4' * stay}"
+        return f"weights: every tensor as {self.dtype} stores it{how}", *cache
 
     @property
     def has_third_pages(self) -> bool:
@@ -426,10 +428,6 @@ class Inference:
         if self.leaves_free:
             return sglang.MARGIN
         return self.profile.margin if self.profile is not None else device.activations // 2
-
-    def like(self, other: Inference) -> Inference:
-        """Of this run's versions, that of the same generation as another run."""
-        return next(run for run in self.versions() if run.generation == other.generation)
 
     def passes(self) -> str | None:
         """How a prompt is run, for the headline."""
