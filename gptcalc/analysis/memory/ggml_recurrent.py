@@ -3,14 +3,16 @@
 They differ from the equations' lines: what goes into a convolution is put behind what the cache has of it, in a value
 of its own; one matrix makes all that goes in (of Mamba gates as well, which are held to the end and put in order
 there); a scan's result holds the states that are left, too; states of the delta rule are copied out of the cache.
-From llama.cpp (v0.5.0, October 2026): mamba-base.cpp, delta-net-base.cpp, qwen35.cpp, kimi-linear.cpp, lfm2.cpp.
+Of RWKV-7 six mixtures with the token before are one value.
+From llama.cpp (v0.5.0, October 2026): mamba-base.cpp, delta-net-base.cpp, qwen35.cpp, kimi-linear.cpp, lfm2.cpp,
+rwkv7-base.cpp.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from gptcalc.architecture import LinearAttention, Mamba, Mamba2, Mixer, ShortConvolution
+from gptcalc.architecture import DeltaMixing, LinearAttention, Mamba, Mamba2, Mixer, ShortConvolution
 
 
 class Operation(NamedTuple):
@@ -39,6 +41,8 @@ def operations(mixer: Mixer, d: int) -> list[Operation] | None:
             return _short(mixer, d)
         case LinearAttention(delta=True, kernel=int(), decay=decay) if decay is not None:
             return _by_head(mixer, d) if decay.over == "head" else _by_channel(mixer, d)
+        case DeltaMixing():
+            return _mixed_delta(mixer, d)
     return None
 
 
@@ -161,4 +165,50 @@ def _by_channel(a: LinearAttention, d: int) -> list[Operation]:
         Operation("gated", a.v_width, ("o", "gate"), over="o"),
         Operation("flat", a.v_width, ("gated",)),
         Operation("y", d, ("flat",)),
+    ]
+
+
+#: what RWKV-7 mixes with the token before: r, w, k, v, a and the gate
+MIXTURES = 6
+
+
+def _mixed_delta(m: DeltaMixing, d: int) -> list[Operation]:
+    """RWKV-7's time mixing. What goes in is held to the end, as the next token mixes with it."""
+    inner, rank = m.n_heads * m.d_k, m.value_rank or 0
+    return [
+        Operation("before", 0, sequence=2 * d),
+        Operation("states", 0, sequence=m.n_heads * m.d_k * m.d_v),
+        Operation("first", inner),  # values of the first layer
+        Operation("shifted", d, ("before", "n")),
+        Operation("mixed", MIXTURES * d, ("shifted", "n")),
+        Operation("r", inner, ("mixed",)),
+        Operation("w low", m.decay_rank, ("mixed",)),
+        Operation("w", inner, ("w low",)),
+        Operation("k", inner, ("mixed",)),
+        Operation("a low", m.rate_rank, ("mixed",)),
+        Operation("a", inner, ("a low",)),
+        Operation("ka", inner, ("k",)),
+        Operation("less", inner, ("a", "ka")),
+        Operation("kept", inner, ("k", "less"), over="less"),
+        Operation("v", inner, ("mixed",)),
+        Operation("lacks", inner, ("first", "v")),
+        Operation("v low", rank, ("mixed",)),
+        Operation("share", inner, ("v low",)),
+        Operation("taken", inner, ("lacks", "share"), over="lacks"),
+        Operation("value", inner, ("v", "taken"), over="v"),
+        Operation("κ", inner, ("k",), over="k"),
+        Operation("unit", inner, ("κ",)),
+        Operation("−κ", inner, ("unit",)),
+        Operation("rate", inner, ("unit", "a"), over="unit"),
+        Operation("scanned", inner, ("r", "w", "kept", "value", "−κ", "rate", "states"), m.n_heads * m.d_k * m.d_v),
+        Operation("normed", inner, ("scanned",)),
+        Operation("weighed", inner, ("normed",)),
+        Operation("rk", inner, ("kept", "r")),
+        Operation("bonus", m.n_heads, ("rk",)),
+        Operation("added", inner, ("value", "bonus")),
+        Operation("o", inner, ("weighed", "added"), over="weighed"),
+        Operation("z low", m.gate_rank, ("mixed",)),
+        Operation("z", inner, ("z low",)),
+        Operation("gated", inner, ("o", "z", "first"), over="o"),
+        Operation("y", d, ("gated", "n"), seen=True),
     ]
