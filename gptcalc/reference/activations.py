@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gptcalc.reference.pieces import by_rows
 from gptcalc.reference.tally import Array
 
 XIELU_BETA = 0.5
@@ -39,6 +40,10 @@ def softcapped(x: Array, cap: float | None) -> Array:
 
 def activate(function: str, x: Array) -> Array:
     """One of the functions that need neither a gate nor weights."""
+    return by_rows(lambda rows: _activated(function, rows), x)
+
+
+def _activated(function: str, x: Array) -> Array:
     match function:
         case "relu":
             return np.maximum(x, 0.0)

@@ -22,7 +22,7 @@ from gptcalc.reference.convolved import delayed_values, filtered, mixed_heads
 from gptcalc.reference.differential import difference, dynamically_masked
 from gptcalc.reference.experts import route_softmax_of_top
 from gptcalc.reference.indexed import indexed
-from gptcalc.reference.norms import factors, normed, softmax
+from gptcalc.reference.norms import exponentials, factors, normed, softmax
 from gptcalc.reference.relative import bucket_bias, disentangled_bias
 from gptcalc.reference.rope import turn, turned_channels
 from gptcalc.reference.step import Step
@@ -264,30 +264,72 @@ def attend(
     batch, new, n_heads, _ = q.shape
     g, keys = k.shape[1:3]
     q = q.swapaxes(1, 2).reshape(batch, g, n_heads // g, new, a.d_head)  # (B, g, r, T, h)
-    step.note("k", k)
-    step.note("v", v)
-    s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")  # (B, g, r, T, S)
-    step.note("scores", s / a.score_scale)
-    step.note("scaled", s)
-    s = softcapped(s, a.scores.softcap)
-    if a.position == "alibi":
-        bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
-        s += bias if a.scores.alibi_scale == 1.0 else bias * a.scores.alibi_scale
-    mask = mask_of(a, keys, step) if allowed is None else allowed
-    if mask is not None:
-        s += mask
     if a.scores.sinks:
         sinks = w("sinks", n_heads).reshape(g, n_heads // g, 1, 1)
+    step.note("k", k)
+    step.note("v", v)
+    added = []  # to scores, (…, T, S) each
+    if a.position == "alibi":
+        bias = step.alibi(n_heads, keys).reshape(g, n_heads // g, new, keys)
+        added.append(bias if a.scores.alibi_scale == 1.0 else bias * a.scores.alibi_scale)
+    mask = mask_of(a, keys, step) if allowed is None else allowed
+    if mask is not None:
+        added.append(mask)
+    if a.differential is not None:
+        return difference(a, a.differential, _shares(a, q, k, added, sinks, step), v, w, step)
+    if step.at_once:
+        o = step.dot(_shares(a, q, k, added, sinks, step), v[:, :, None], "values")  # (B, g, r, T, c)
+        step.note("output", o)
+        return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
+    return _by_blocks(a, q, k, v, added, sinks, step).reshape(batch, new, n_heads, v.shape[-1])
+
+
+def _scores(a: Attention, q: Array, k: Array, added: list[Array], step: Step) -> Array:
+    """How well each query meets each key: (B, g, r, T, S)."""
+    s = step.dot(q, k[:, :, None].swapaxes(-1, -2), "scores")
+    if step.tally.watched:
+        step.note("scores", s / a.score_scale)
+        step.note("scaled", s)
+    s = softcapped(s, a.scores.softcap)
+    for bias in added:
+        s += bias
     step.note("masked", s)
-    p = softmax(s, sinks)
+    return s
+
+
+def _shares(a: Attention, q: Array, k: Array, added: list[Array], sinks: Array | None, step: Step) -> Array:
+    """How much of each key each query takes, Σ = 1: (B, g, r, T, S)."""
+    p = softmax(_scores(a, q, k, added, step), sinks)
     step.note("softmax", p)
     if step.attention is not None:
-        step.attention.append(p.reshape(batch, n_heads, new, keys))
-    if a.differential is not None:
-        return difference(a, a.differential, p, v, w, step)
-    o = step.dot(p, v[:, :, None], "values")  # (B, g, r, T, c)
-    step.note("output", o)
-    return o.reshape(batch, n_heads, new, v.shape[-1]).swapaxes(1, 2)
+        step.attention.append(p.reshape(p.shape[0], p.shape[1] * p.shape[2], *p.shape[3:]))
+    return p
+
+
+def _by_blocks(
+    a: Attention, q: Array, k: Array, v: Array, added: list[Array], sinks: Array | None, step: Step
+) -> Array:
+    """The same outputs, (B, T, g, r, c): some queries of one KV head after the other, over the keys that any of them
+    sees, so that their scores are few enough to stay at hand. What is mixed is divided, not each share of it."""
+    batch, g, r, new, h = q.shape
+    keys, c = v.shape[2:]
+    added = [np.broadcast_to(bias, (batch, g, r, new, keys)) for bias in added]
+    sinks = None if sinks is None else np.broadcast_to(sinks, (batch, g, r, new, 1))
+    o, seen = np.empty((batch, new, g, r, c), q.dtype), 0
+    sight = (None, None, False) if a.source else (a.window, a.chunk, not a.sees_ahead)
+    blocks = list(step.blocks(keys, *sight))
+    for head in range(g):
+        one = slice(head, head + 1)
+        for rows, near in blocks:
+            s = _scores(a, q[:, one, :, rows], k[:, one, near], [bias[:, one, :, rows, near] for bias in added], step)
+            e, total = exponentials(s, None if sinks is None else sinks[:, one, :, rows])
+            mixed = step.dot(e, v[:, one, None, near], "values") / total
+            o[:, rows, one] = mixed.transpose(0, 3, 1, 2, 4)
+            seen += e.size
+    unseen = batch * g * r * new * keys - seen
+    step.tally.skipped("scores", unseen * h)
+    step.tally.skipped("values", unseen * c)
+    return o
 
 
 def mask_of(a: Attention, keys: int, step: Step) -> Array | None:

@@ -7,6 +7,7 @@ from typing import assert_never
 import numpy as np
 
 from gptcalc.architecture import Factors, Norm
+from gptcalc.reference.pieces import by_rows
 from gptcalc.reference.store import Weights
 from gptcalc.reference.tally import Array
 
@@ -18,6 +19,11 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
     if spec.weight:
         weight = w("weight", *shape)
         factor = weight + 1.0 if spec.offset else weight
+    bias = w("bias", *shape) if spec.bias else None
+    return by_rows(lambda rows: _normed(rows, spec, factor, bias), x, len(shape))
+
+
+def _normed(x: Array, spec: Norm, factor: Array | None, bias: Array | None) -> Array:
     if factor is not None and spec.weight_at == "input":
         x = x * factor
     match spec.kind:
@@ -29,11 +35,11 @@ def normed(x: Array, spec: Norm, w: Weights, *shape: int) -> Array:
             assert_never(spec.kind)
     square = np.square(x)
     size = square.sum(axis=-1, keepdims=True) if spec.kind == "l2norm" else square.mean(axis=-1, keepdims=True)
-    y: Array = x / np.sqrt(size + spec.eps)
+    y: Array = np.divide(x, np.sqrt(size + spec.eps), out=square)
     if factor is not None and spec.weight_at == "output":
         y *= factor
-    if spec.bias:
-        y += w("bias", *shape)
+    if bias is not None:
+        y += bias
     return y
 
 
@@ -45,6 +51,13 @@ def factors(spec: Factors, stored: Array) -> Array:
 
 def softmax(x: Array, extra: Array | None = None) -> Array:
     """exp(x) / Σ exp(x) over the last axis, in place; `extra` is one more logit that takes its share and is dropped."""
+    x, total = exponentials(x, extra)
+    x /= total
+    return x
+
+
+def exponentials(x: Array, extra: Array | None = None) -> tuple[Array, Array]:
+    """What the softmax divides, exp(x) in place, and by what, its sum (…, 1): of both the same factor is left out."""
     top = x.max(axis=-1, keepdims=True)
     if extra is not None:
         top = np.maximum(top, extra)
@@ -53,5 +66,4 @@ def softmax(x: Array, extra: Array | None = None) -> Array:
     total = x.sum(axis=-1, keepdims=True)
     if extra is not None:
         total = total + np.exp(extra - top)
-    x /= total
-    return x
+    return x, total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ LatentForm: TypeAlias = Literal["auto", "absorbed", "expanded"]
 Scan: TypeAlias = Literal["auto", "recurrent", "chunked"] | int
 
 LONG = 256  # tokens from which on recurrent states are computed in chunks
+
+BLOCK = 128  # queries that are computed together, where there are more
 
 
 class Step:
@@ -100,6 +103,26 @@ class Step:
         if bias:
             y += w(f"{name}.bias", n)
         return y
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all queries are computed together: few, without data, or so that all that comes of it can be seen."""
+        seen_whole = self.tally.watched or self.attention is not None or not isinstance(self.tokens, np.ndarray)
+        return seen_whole or self.new <= BLOCK
+
+    def blocks(self, keys: int, window: int | None, chunk: int | None, causal: bool) -> Iterator[tuple[slice, slice]]:
+        """Some queries after the other, and the keys that any of them sees, of the newest so many."""
+        first = self.length - keys  # the oldest key's position
+        for t in range(0, self.new, BLOCK):
+            rows = slice(t, min(t + BLOCK, self.new))
+            oldest, newest = self.start + rows.start, self.start + rows.stop - 1
+            begin, end = first, self.length
+            if window is not None:
+                begin, end = oldest - window + 1, min(newest + window, end)
+            if causal:
+                begin = begin if chunk is None else oldest // chunk * chunk
+                end = newest + 1
+            yield rows, slice(max(begin - first, 0), end - first)
 
     def chunk(self, own: int) -> int | None:
         """Tokens of a chunk of recurrent states, of a mixer whose own are so many; None: token by token."""

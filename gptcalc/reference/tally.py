@@ -16,6 +16,10 @@ Array: TypeAlias = NDArray[Any]
 Kind: TypeAlias = Literal["weights", "scores", "values", "state"]
 
 
+#: bytes of a large matrix: memory of a larger one is taken from the system each time, and given back
+LARGE = 2**25
+
+
 class Event(NamedTuple):
     """One product or sum on the way: what met what, and what came out."""
 
@@ -43,6 +47,11 @@ class Tally:
     def total(self) -> int:
         return sum(self.flops.values())
 
+    @property
+    def watched(self) -> bool:
+        """Whether somebody wants to see what is computed on the way."""
+        return any(record is not None for record in (self.events, self.values, self.products))
+
     def clear(self) -> None:
         self.flops = dict.fromkeys(self.flops, 0)
 
@@ -50,7 +59,7 @@ class Tally:
         """The matrix product (..., m, k) · (..., k, n) -> (..., m, n), stacks broadcast."""
         if b.ndim == 2 and a.ndim > 2:  # one product of a tall matrix instead of a stack of small ones
             return self.dot(a.reshape(-1, a.shape[-1]), b, kind, place).reshape(*a.shape[:-1], b.shape[-1])
-        product: Array = np.matmul(a, b)
+        product = multiplied(a, b)
         flops = 2 * prod(product.shape) * a.shape[-1]
         self.flops[kind] += flops
         if self.products is not None:
@@ -59,6 +68,11 @@ class Tally:
             size = prod(product.shape) * product.dtype.itemsize
             self.events.append(Event(place or kind, "·", a.shape, b.shape, product.shape, flops, size))
         return product
+
+    def skipped(self, kind: Kind, terms: int) -> None:
+        """Counts products of pairs that a mask forbids and nobody computed, so that all pairs are counted, however many
+        queries are computed together."""
+        self.flops[kind] += 2 * terms
 
     def noted(self, place: str, array: Array) -> None:
         """Keeps a copy of what was computed on the way, where that is asked for."""
@@ -69,3 +83,24 @@ class Tally:
         """Takes note of a residual sum."""
         if self.events is not None:
             self.events.append(Event(place, "+", a.shape, b.shape, a.shape, 0, prod(a.shape) * a.dtype.itemsize))
+
+
+def multiplied(a: Array, b: Array) -> Array:
+    """a · b. Where b is a large matrix that lies transposed, as (bᵀ · aᵀ)ᵀ, so that it need not be turned."""
+    large = a.ndim == b.ndim == 2 and b.size * b.dtype.itemsize > LARGE and isinstance(b, np.ndarray)
+    turned = large and b.strides[0] < b.strides[1]
+    if turned:
+        a, b = b.T, a.T
+    product: Array = np.matmul(a, b, out=room(a, b))
+    return product.T if turned else product
+
+
+def room(a: Array, b: Array) -> Array | None:
+    """Where the product of two large matrices goes, such as the logits of many tokens: memory in ordinary pages. NumPy
+    asks for huge ones, for which a virtual machine may wait longer than for the product. None: where NumPy puts it."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[0] * b.shape[1] * a.dtype.itemsize <= LARGE:
+        return None
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return None
+    shape, dtype = (a.shape[0], b.shape[1]), np.result_type(a, b)
+    return np.frombuffer(bytearray(prod(shape) * dtype.itemsize), dtype).reshape(shape)

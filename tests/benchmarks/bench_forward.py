@@ -1,13 +1,14 @@
-"""The witness's real forward pass of GPT-2 124M, 512 tokens, float32, beside PyTorch's where torch is installed.
+"""The witness's real forward pass of GPT-2 124M in float32, beside PyTorch's where torch is installed.
 
-    python tests/benchmarks/bench_forward.py            # medians of 7 alternating runs
+    OPENBLAS_NUM_THREADS=1 python tests/benchmarks/bench_forward.py [TOKENS…]
 
-Both sides get the same random weights, and their logits are compared before anything is timed.
+Of 128, 512 and 1,024 tokens: processor seconds on one thread, the least of 7 alternating runs each. Then tokens a
+second behind so many, beside the products with weights alone. Both sides get the same random weights, and their logits
+are compared before anything is timed. At most 1.15 times PyTorch's time at all three is the aim.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -18,18 +19,21 @@ import numpy as np
 from gptcalc.document import build
 from gptcalc.reference.model import Model
 
-GPT2 = {
+GPT2: dict[str, Any] = {
     "d": 768, "v": 50257, "c": 1024, "n_heads": 12, "n_layers": 12, "tying": True, "position": "learned",
     "norm": "layernorm", "mlp": "gelu_tanh", "bias": "all",
 }  # fmt: skip
-TOKENS = 512
+TOKENS = (128, 512, 1024)
 RUNS = 7
+STEPS = 20
 
 
 def torch_forward(weights: dict[str, np.ndarray]) -> Callable[[np.ndarray], Any]:
     """A plain GPT-2 on torch's own kernels: fused attention, layer norm, addmm."""
     import torch
     import torch.nn.functional as F
+
+    torch.set_num_threads(1)
 
     w = {key: torch.from_numpy(np.ascontiguousarray(array)) for key, array in weights.items()}
     for layer in range(12):  # one matrix for q, k and v, as GPT-2 holds them
@@ -62,28 +66,52 @@ def torch_forward(weights: dict[str, np.ndarray]) -> Callable[[np.ndarray], Any]
 
 
 def timed(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     run()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def main() -> None:
-    tokens = np.random.default_rng(0).integers(0, 50257, TOKENS)
-    model = Model(build(GPT2))
+def prefills(model: Model, n: int) -> None:
+    """Both sides' time for n tokens, and how far apart their logits are."""
+    tokens = np.random.default_rng(0).integers(0, GPT2["v"], n)
     logits = model.prefill(tokens).logits[0]
-    print(f"parameters {model.weights.count:,}, FLOPs {model.tally.total:,}")
     try:
         forward = torch_forward(model.weights.arrays)
     except ImportError:
-        seconds = statistics.median(timed(lambda: model.prefill(tokens)) for _ in range(RUNS))
-        print(f"witness {seconds:.3f} s; torch is not installed")
+        print(f"{n} tokens: {min(timed(lambda: model.prefill(tokens)) for _ in range(RUNS)):.3f} s; no torch beside it")
         return
     apart = float(np.abs(forward(tokens).numpy() - logits).max())
     if apart > 1e-3:
         sys.exit(f"logits differ by {apart}")
+    del logits
     pairs = [(timed(lambda: model.prefill(tokens)), timed(lambda: forward(tokens))) for _ in range(RUNS)]
-    witness, torch = (statistics.median(times) for times in zip(*pairs, strict=True))
-    print(f"witness {witness:.3f} s, torch {torch:.3f} s: {witness / torch:.2f} times (logits {apart:.0e} apart)")
+    own, torch = (min(times) for times in zip(*pairs, strict=True))
+    print(f"{n} tokens: {own:.3f} s, torch {torch:.3f} s: {own / torch:.2f} times (logits {apart:.0e} apart)")
+
+
+def decoding(model: Model, n: int) -> None:
+    """Steps behind n tokens, beside the products of one token with all weights."""
+    model.prefill(np.arange(n))
+    step = min(timed(lambda: model.decode(0)) for _ in range(STEPS))
+    table = model.weights.arrays["embedding.token"].T
+    matrices = [w for key, w in model.weights.arrays.items() if w.ndim == 2 and key.startswith("layers.")]
+    rows = [np.ones((1, len(w)), np.float32) for w in (*matrices, table)]
+
+    def products() -> None:
+        for row, w in zip(rows, (*matrices, table), strict=True):
+            np.matmul(row, w)
+
+    alone = min(timed(products) for _ in range(STEPS))
+    print(f"behind {n} tokens: {1 / step:.1f} tokens a second; the products with weights alone {1 / alone:.1f}")
+
+
+def main() -> None:
+    model = Model(build(GPT2))
+    sizes = [int(word) for word in sys.argv[1:]] or TOKENS
+    for n in sizes:
+        prefills(model, n)
+    for n in sizes:
+        decoding(model, min(n, GPT2["c"] - STEPS))
 
 
 if __name__ == "__main__":
