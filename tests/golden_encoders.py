@@ -1,4 +1,4 @@
-"""How tests/golden/esmc, ibert, jina_embeddings_v3, rembert and roformer were made.
+"""How tests/golden/esmc, gemma3_text_bidirectional, ibert, jina_embeddings_v3, rembert and roformer were made.
 
     python -m tests.golden_encoders FOLDER
 
@@ -29,7 +29,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "IBert": {},
     "JinaEmbeddingsV3": {},
     "Esmc": {},
-}
+    "Gemma3Text": {"use_bidirectional_attention": True, "sliding_window": 6, "num_key_value_heads": 2, "head_dim": 12,
+                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                   "query_pre_attn_scalar": 10, "tie_word_embeddings": True},
+}  # fmt: skip
+#: what is no masked language model
+CLASSES = {"Gemma3Text": "Gemma3ForCausalLM"}
+FOLDERS = {"gemma3_text": "gemma3_text_bidirectional"}
 
 
 def logits(model: Any, tokens: torch.Tensor, end: str) -> dict[str, np.ndarray]:
@@ -44,14 +50,14 @@ def make(name: str, own: dict[str, Any], folder: Path) -> None:
     """A folder of the type's name."""
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**SIZES, **own)
-    model = getattr(transformers, f"{name}ForMaskedLM")(config).eval()
+    model = getattr(transformers, CLASSES.get(name, f"{name}ForMaskedLM"))(config).eval()
     model.set_attn_implementation("eager")
     frozen = {key: p.clone() for key, p in model.named_parameters() if not p.requires_grad}
     stir(model)
     for key, p in model.named_parameters():
         if key in frozen:
             p.copy_(frozen[key])
-    target = folder / config.model_type
+    target = folder / FOLDERS.get(config.model_type, config.model_type)
     model.save_pretrained(target)
     tokens = torch.randint(5, config.vocab_size, (1, TOKENS))
     truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}

@@ -5,7 +5,7 @@ Each folder under tests/golden holds config.json, model.safetensors and io.npz: 
 and the same with `_f64` from the model in float64 (its norms, softmax and router stay float32 inside).
 
 Encoders have `hidden` (block 0's input, then every block's output, the last one normed) and no decoding;
-`python -m tests.golden_encoders FOLDER` makes five of them anew; encoder-decoders have `input_ids` or `input_features`
+`python -m tests.golden_encoders FOLDER` makes six of them anew; encoder-decoders have `input_ids` or `input_features`
 (1, channels, frames) for the encoder, `decoder_input_ids` (1, 7), `encoder_output` and the last three decoded.
 
 Drafts (eagle3…, dflash…) have `states` beside the tokens, what three layers of a target made of them, and `block`, the

@@ -255,9 +255,12 @@ class _Remote:
 
     def fetch(self, start: int, count: int) -> bytes:
         """A range of the file. A server that ignores ranges sends all of it, of which no more is read than needed."""
-        from huggingface_hub import hf_hub_url
+        from huggingface_hub import constants, hf_hub_url
         from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
 
+        with _plainly(self.repo):
+            if not constants.HF_HUB_OFFLINE and not _reachable(constants.ENDPOINT):
+                raise _unreachable(self.repo)
         url = hf_hub_url(self.repo.id, self.name, revision=self.repo.revision)
         wanted = {**build_hf_headers(), "Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
         with _plainly(self.repo), get_session().stream("GET", url, headers=wanted, timeout=TIMEOUT) as response:

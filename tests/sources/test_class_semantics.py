@@ -126,6 +126,59 @@ def test_a_head_that_is_not_known_is_refused_or_left_out_by_hand() -> None:
     assert any("LlamaForRewardModelWithGating" in note and "left out" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            {
+                "model_type": "zamba2",
+                "hidden_size": 256,
+                "intermediate_size": 1024,
+                "vocab_size": 1000,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 8,
+                "attention_head_dim": 64,
+                "mamba_d_state": 16,
+                "n_mamba_heads": 8,
+                "adapter_rank": 16,
+                "num_mem_blocks": 2,
+                "use_mem_rope": True,
+                "num_hidden_layers": 6,
+                "layers_block_type": ["mamba"] * 5 + ["hybrid"],
+            },
+            4_505_168,
+        ),
+        (
+            {
+                "model_type": "deepseek_v3",
+                "hidden_size": 256,
+                "intermediate_size": 512,
+                "moe_intermediate_size": 64,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 4,
+                "n_routed_experts": 8,
+                "num_experts_per_tok": 2,
+                "n_group": 2,
+                "topk_group": 1,
+                "kv_lora_rank": 64,
+                "q_lora_rank": 96,
+                "qk_nope_head_dim": 32,
+                "qk_rope_head_dim": 16,
+                "v_head_dim": 32,
+                "vocab_size": 1000,
+                "first_k_dense_replace": 3,
+                "num_hidden_layers": 1,
+            },
+            1_018_784,
+        ),
+    ],
+    ids=["one shared block of two", "dense layers alone"],
+)
+def test_copies_with_less_than_their_configs_say(config: dict[str, Any], expected: int) -> None:
+    """Counted on transformers' classes."""
+    assert total(config) == expected
+
+
 MOLMO2 = {"model_type": "molmo2_text", **SMALL, "additional_vocab_size": 5}
 
 

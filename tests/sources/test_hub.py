@@ -233,8 +233,9 @@ def test_a_filled_cache_offline(hub: Hub, models: Path, tmp_path: Path) -> None:
     assert f"gptcalc: {problem}, and HF_HUB_OFFLINE is set" in found.err
 
 
-def test_no_connection(tmp_path: Path) -> None:
-    found = command(tmp_path, "http://127.0.0.1:9", "params", "org/name")
+@pytest.mark.parametrize("file", ["", "/a.gguf"])
+def test_no_connection(tmp_path: Path, file: str) -> None:
+    found = command(tmp_path, "http://127.0.0.1:9", "params", f"org/name{file}")
     assert (found.status, found.out) == (2, "")
     problem = "org/name: neither an existing path nor a hub id that a preset lists nor in the cache"
     assert found.lines == [f"gptcalc: {problem}, and http://127.0.0.1:9 can't be reached"]

@@ -247,7 +247,9 @@ def test_more_experts_chosen_than_there_are() -> None:
 
 
 def test_more_dense_layers_than_layers() -> None:
-    assert refusal(DEEPSEEK, first_k_dense_replace=40) == "first_k_dense_replace = 40 exceeds the 5 layers of the model"
+    cut = read({**DEEPSEEK, "first_k_dense_replace": 40})
+    assert cut.document["layers"] == "n*mla+mlp"
+    assert any(n.startswith("first_k_dense_replace = 40 exceeds the 5 layers of the model") for n in cut.notes)
 
 
 def test_an_integral_float_is_noted() -> None:

@@ -26,7 +26,7 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
 
     InputError where its architecture is unknown or a size is missing or wrong.
     """
-    if facts.architecture == "t5":
+    if facts.architecture in ("t5", "t5encoder"):
         from gptcalc.sources.gguf import t5
 
         return {"name": name, **t5.document(facts), "storage": weights(facts)}

@@ -232,7 +232,10 @@ ATTENTION = {"norm": "norm", "q": "q", "k": "k", "v": "v", "out": "o"}
 
 NAMES = {
     **NAMES,
-    **{stem: _either(NAMES.get(stem), place) for stem, place in _of_stack("dec").items()},
+    **{
+        stem: _either(_either(NAMES.get(stem), place), _of_stack("enc").get(stem, place))
+        for stem, place in _of_stack("dec").items()
+    },
     **{f"encoder.{stem}": place for stem, place in _of_stack("enc").items()},
 }
 

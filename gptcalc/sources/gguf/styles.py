@@ -77,6 +77,7 @@ STYLES: dict[str, Style] = {
     "gemma": GEMMA,
     "gemma2": GEMMA._replace(every=2),
     "gemma3": GEMMA._replace(every=6, local_theta=10000),
+    "gemma-embedding": GEMMA._replace(every=6, local_theta=10000, encoder=True, both_sides=True),
     "gemma3n": GEMMA._replace(every=5, local_theta=10000, scale=1.0, v_norm=True),
     "gemma4": GEMMA._replace(every=6, local_theta=10000, scale=1.0, v_norm=True, normalize=True),
     "glm-dsa": Style(adjacent=True, router="sigmoid", adjacent_index=True),
@@ -144,7 +145,7 @@ STYLES: dict[str, Style] = {
     "starcoder": Style(function="gelu_tanh", tied=True),
     "starcoder2": GELU,
     "step35": SIGMOID,
-    "t5": Style(function="relu", positions=False),  # in a file of its own, t5.py
+    **dict.fromkeys(("t5", "t5encoder"), Style(function="relu", positions=False)),  # in a file of their own, t5.py
     "xverse": Style(),
 }
 
@@ -163,10 +164,9 @@ UNREAD: dict[str, str] = {
         _UNREAD,
     ),
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
-    **dict.fromkeys(("gemma-embedding", "llama-embed"), _EMBEDDING),
+    "llama-embed": _EMBEDDING,
     **dict.fromkeys(("arwkv7", "rwkv6qwen2"), _RWKV),
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "jais": "scores over a head's width are not read from GGUF files yet",
     "plamo2": "recurrent mixers of this kind are not supported yet",
-    "t5encoder": "encoders of encoder-decoders alone are not read from GGUF files yet",
 }  # fmt: skip

@@ -67,15 +67,23 @@ GEMMA2 = GEMMA.but(
     names=SANDWICH_NAMES,
 )
 
+
+def window(fields: Fields) -> int:
+    """Half as wide on each side, the token's own in both, where tokens see those behind them, too (EmbeddingGemma)."""
+    width = fields.needed("sliding_window")
+    return width // 2 + 1 if fields.flag("use_bidirectional_attention") else width
+
+
 GEMMA3 = GEMMA2.but(
     defaults={"sliding_window_pattern": 6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
     document={
         "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
         "rope": rope(),
+        "causal": when("use_bidirectional_attention", False),
         "attn": {"scale": Hole(query_scale), "qk_norm": "head"},
         "local": {
             "like": "attn",
-            "window": size("sliding_window"),
+            "window": Hole(window),
             "rope": rope("rope_local_base_freq", layer_type=SLIDING, scaled=False),
         },
     },

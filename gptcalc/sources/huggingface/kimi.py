@@ -38,8 +38,8 @@ def numbered_layers(fields: Fields, n: int) -> Sequence[str]:
     fields.get("linear_attn_config.kda_layers")
     if chosen is None:
         return ["mla" if i and i % 4 == 0 else "kda" for i in range(n)]
-    if not all(isinstance(i, int) and 1 <= i <= n for i in chosen):
-        raise InputError(f"{fields.within}linear_attn_config.full_attn_layers: expected numbers from 1 to {n}")
+    if not all(isinstance(i, int) and i >= 1 for i in chosen):
+        raise InputError(f"{fields.within}linear_attn_config.full_attn_layers: expected numbers of layers, from 1")
     return ["mla" if i + 1 in chosen else "kda" for i in range(n)]
 
 

@@ -106,8 +106,11 @@ def first(k: str | int, unit: str, other: Units) -> Units:
 
     def read(fields: Fields, n: int) -> Sequence[str]:
         count = min(k, n) if isinstance(k, int) else fields.size(k, least=0) or 0
-        if count > n:
-            raise InputError(f"{fields.within}{k} = {count} exceeds the {n} layers of the model")
+        if count > n:  # a copy that is cut to its first layers
+            fields.notes.append(
+                f"{fields.within}{k} = {count} exceeds the {n} layers of the model: all are of one kind"
+            )
+            return [unit] * n
         return [unit] * count + list(each(other, fields, n))[count:]
 
     return read

@@ -9,6 +9,8 @@ _IMAGES = "a model of images, or of images and texts side by side, is not read"
 _PLACES = "tables of places in two dimensions are not supported yet"
 _PATCHES = "an encoder that reads patches of images is not supported yet"
 _SPEECH = "encoders of speech and of text beside one decoder are not supported yet"
+_SOUND = "a decoder behind an encoder of speech other than Whisper's is not supported yet"
+_CODES = "parallel streams of audio codes are not supported yet"
 _TWO_CONFIGS = "a config of two configs, an encoder's and a decoder's, is not read yet"
 
 _OWN_ATTENTION = "text models that read images by cross-attention of their own are not supported yet"
@@ -18,11 +20,15 @@ UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(("mra", "nystromformer", "yoso"), _APPROXIMATED),
     **dict.fromkeys(("big_bird", "bigbird_pegasus"), _OF_BLOCKS),
     **dict.fromkeys(("led", "longformer", "longt5", "pegasus_x"), _GLOBAL),
-    **dict.fromkeys(("clip", "siglip", "vit"), _IMAGES),
+    **dict.fromkeys(("clip", "clip_text_model", "imagegpt", "siglip", "vit"), _IMAGES),
     **dict.fromkeys(("layoutlm", "tapas"), _PLACES),
     **dict.fromkeys(("neomme", "pix2struct", "pp_formulanet", "udop", "ultravbert"), _PATCHES),
     **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), _SPEECH),
-    **dict.fromkeys(("encoder-decoder", "vision-encoder-decoder"), _TWO_CONFIGS),
+    **dict.fromkeys(("canary", "cohere_asr", "moonshine", "moonshine_streaming", "speech_to_text", "speecht5"), _SOUND),
+    **dict.fromkeys(
+        ("bark", "csm", "dia", "higgs_audio_v2", "kyutai_speech_to_text", "musicgen", "musicgen_melody"), _CODES
+    ),
+    **dict.fromkeys(("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder"), _TWO_CONFIGS),
     "blenderbot-small": "a decoder whose tokens are normed in front of their positions is not supported yet",
     "canine": "characters that convolutions pool are not supported yet",
     "convbert": "convolutions whose taps each token makes are not supported yet",
@@ -61,10 +67,8 @@ UNSUPPORTED: dict[str, str] = {
     "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",
     "kosmos-2": "a text model with norms inside its sublayers is not read yet",
     "kosmos-2.5": "a text model with sinusoidal positions beside an image encoder is not read yet",
-    "kyutai_speech_to_text": "parallel streams of audio codes are not supported yet",
     "moshi": "a decoder beside a depth decoder over audio codes is not supported yet",
-    "musicgen": "parallel streams of audio codes are not supported yet",
-    "musicgen_melody": "parallel streams of audio codes are not supported yet",
+    "pop2piano": "spectrograms beside the tokens of a text-to-text model are not supported yet",
     "pi0": "a second model that writes actions beside the text model is not supported yet",
     "plamo2": "Mamba whose heads make their steps of what was convolved is not supported yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",

@@ -49,14 +49,13 @@ def in_turn(mamba: str, otherwise: Callable[[Fields, int], Sequence[str]], block
         n = fields.needed("num_hidden_layers")
         if n > MOST_LISTED:
             raise InputError(f"{fields.within}num_hidden_layers = {n}: layers are read up to {MOST_LISTED}")
-        turns = 1 if blocks is None else fields.needed(blocks)
+        words = listed("layers_block_type", _WORDS, otherwise)(fields, n)
+        turns = min(1 if blocks is None else fields.needed(blocks), list(words).count(HYBRID))  # fewer in a cut copy
         names = [("attn", "mlp"), *((f"attn_{k}", f"mlp_{k}") for k in range(2, turns + 1))]
         found, used = [], 0
-        for word in listed("layers_block_type", _WORDS, otherwise)(fields, n):
+        for word in words:
             found.append(mamba if word == ALONE else "+".join((*names[used % turns], mamba)))
             used += word == HYBRID
-        if used < turns:
-            raise InputError(f"{fields.within}{blocks or 'layers_block_type'}: {turns} shared blocks, {used} layers")
         sections = {name: {"like": name.partition("_")[0]} for pair in names[1:] for name in pair}
         return {"layers": expression(found), **sections}
 
