@@ -146,13 +146,18 @@ NF4_TABLE = 16 * FP32.block_bytes
 NESTED_TABLE = (256 + 1) * FP32.block_bytes
 
 
-def grouped_int4(name: str, group: int = 128, symmetric: bool = False, order: bool = False) -> Format:
-    """int4 with an fp16 scale, and unless symmetric a 4-bit zero point, for each group of inputs.
+def grouped_int(name: str, group: int = 128, symmetric: bool = False, order: bool = False, bits: int = 4) -> Format:
+    """Integers with an fp16 scale, and unless symmetric a zero point of as many bits, for each group of inputs.
 
     As AutoAWQ stores it; AutoGPTQ adds the activation order, an int32 an input channel (g_idx).
     """
-    packing = Packing(INT4, 16 if symmetric else 16 + 4, group, per_input=4 if order else 0)
+    element = INT4 if bits == 4 else DType(f"int{bits}", 8, bits)
+    packing = Packing(element, 16 if symmetric else 16 + bits, group, per_input=4 if order else 0)
     return Format(name, "linear", packing)
+
+
+#: the widths of AutoGPTQ beside 4 bits
+GPTQ = {"gptq2": 2, "gptq3": 3, "gptq8": 8}
 
 
 def compressed(name: str, bits: int, group: int | None, options: Collection[str] = ()) -> Format:
@@ -172,6 +177,7 @@ def affine(bits: int, group: int = 64, name: str = "") -> Format:
 
 #: the widths that MLX packs numbers in
 AFFINE = (2, 3, 4, 5, 6, 8)
+MLX_GROUPS = (32, 64, 128)
 
 #: ExLlama's output matrix has 6 bits a weight unless told otherwise (convert.py, --head_bits)
 HEAD_BITS = 6
@@ -202,9 +208,10 @@ FORMATS = {
         # one 16-bit scale an output channel (compressed-tensors, strategy channel)
         Format("fp8-channel", "linear", Packing(FP8, 16)),
         Format("int8", "linear", Packing(INT8, 16)),
-        grouped_int4("int4"),
-        grouped_int4("awq"),
-        grouped_int4("gptq", order=True),
+        grouped_int("int4"),
+        grouped_int("awq"),
+        grouped_int("gptq", order=True),
+        *(grouped_int(name, order=True, bits=bits) for name, bits in GPTQ.items()),
         compressed("w4a16", 4, 128),
         compressed("w8a16", 8, None),
         # QLoRA (arXiv:2305.14314, §3): blocks of 64 with an fp32 absmax; doubly quantised to 8 bits in blocks of 256
@@ -232,7 +239,7 @@ MAX_GROUP = 2**20
 #: what may stand behind the group of those that take one
 GROUP_OPTIONS = {
     "int4": ("sym",),
-    "gptq": ("sym",),
+    **dict.fromkeys(("gptq", *GPTQ), ("sym",)),
     "awq": ("sym",),
     "int8": (),
     "w4a16": ("asym", "order", "experts"),
@@ -251,7 +258,7 @@ def weight_format(name: str) -> Format | None:
         return FORMATS.get(word)
     group, *more = options
     widths = {f"mlx{bits}": bits for bits in AFFINE}
-    if word in widths and group in ("32", "64", "128") and not more:
+    if word in widths and group in map(str, MLX_GROUPS) and not more:
         return affine(widths[word], int(group), name.lower())
     if word not in GROUP_OPTIONS:
         raise InputError(
@@ -270,4 +277,4 @@ def _grouped(word: str, name: str, group: int, options: Collection[str]) -> Form
             return compressed(name, int(word[1]), group, options)
         case "int8":
             return Format(name, "linear", Packing(INT8, 16, group))
-    return grouped_int4(name, group, "sym" in options, word == "gptq")
+    return grouped_int(name, group, "sym" in options, word.startswith("gptq"), GPTQ.get(word, 4))

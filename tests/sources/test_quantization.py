@@ -55,17 +55,66 @@ BUT_EXPERTS = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*ml
         ({"quantization_config": groups(num_bits=8, type="float", strategy="channel")}, "fp8-channel"),
         ({"quantization_config": groups(num_bits=4, type="float", group_size=16)}, "nvfp4"),
         ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
+        ({"quantization_config": {"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}}, "fp8"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 32}}, "gptq8:32"),
+        ({"quantization_config": {"quant_method": "intel/auto-round", "bits": 2, "group_size": 64}}, "gptq2:64"),
+        ({"quantization": {"group_size": 64, "bits": 4}}, "mlx4:64"),
+        ({"quantization": {"group_size": 32, "bits": 6, "mode": "affine"}}, "mlx6:32"),
+        ({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}}, "mxfp4"),
+        ({"quantization_config": {"load_in_4bit": True, "bnb_4bit_use_double_quant": False}}, "nf4"),
+        ({"quantization_config": {"quant_method": "exl2", "bits": 4.65, "head_bits": 6}}, "exl2:4.65"),
+        ({"quantization_config": {"quant_method": "eetq"}}, "int8"),
+        ({"quantization_config": {"quant_method": "torchao", "quant_type": "int8_weight_only"}}, "torchao-int8"),
+        (
+            {
+                "quantization_config": {
+                    "quant_method": "torchao",
+                    "quant_type": {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": 128}}},
+                }
+            },
+            "torchao-int4",
+        ),
     ],
 )
 def test_formats(config: dict[str, Any], name: str | None) -> None:
     assert stored(config).weights == name
 
 
-@pytest.mark.parametrize("bits", [2, 3, 8])
-def test_what_is_not_known_is_said(bits: int) -> None:
-    found = stored({"quantization_config": {"quant_method": "gptq", "bits": bits, "group_size": 128}})
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"quant_method": "gptq", "bits": 5, "group_size": 128},
+        {"quant_method": "aqlm", "nbits_per_codebook": 16},
+        {"group_size": 48, "bits": 4},
+        {"quant_method": "torchao", "quant_type": {"modules_to_not_convert": None}},
+        {
+            "quant_method": "torchao",
+            "quant_type": {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": 64}}},
+        },
+    ],
+)
+def test_what_is_not_known_is_said(method: dict[str, Any]) -> None:
+    found = stored({"quantization_config": method})
     assert found.weights is None
     assert found.note is not None
+
+
+def test_a_matrix_of_its_own_width_makes_mlx_mixed() -> None:
+    plain = {"group_size": 64, "bits": 4}
+    assert not stored({"quantization": plain}).mixed
+    assert stored({"quantization": {**plain, "model.layers.0.mlp.down_proj": {"group_size": 64, "bits": 8}}}).mixed
+
+
+@pytest.mark.parametrize("bits", [2, 3, 8])
+def test_bytes_of_gptq_in_other_widths(bits: int, tmp_path: Path, gptcalc: Command) -> None:
+    """qweight has bits/8 bytes a number; a group of 64 an fp16 scale and a zero point of as many bits; g_idx an int32
+    an input (AutoGPTQ, nn_modules/qlinear)."""
+    method = {"quant_method": "gptq", "bits": bits, "group_size": 64}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
+    shapes = [(256, 256)] * 4 + [(256, 512)] * 2 + [(512, 256)]
+    layer = sum(i * o * bits // 8 + i // 64 * o * (16 + bits) // 8 + 4 * i for i, o in shapes)
+    assert gptcalc("memory", path, "--get", "per_device.weights")[1] == f"{2 * layer + 2 * (128 * 256 + 5 * 256)}\n"
 
 
 def test_matrices_that_stay_wide() -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gptcalc.dtypes import AFFINE, GPTQ, MLX_GROUPS
+
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
 #: what every format of ours leaves wide
@@ -48,6 +50,9 @@ def _has_experts_of_four_bits(found: Stored, config: Mapping[str, Any]) -> bool:
 
 
 def _quantized(config: Mapping[str, Any]) -> Stored:
+    inner = config.get("quantization")
+    if isinstance(inner, dict) and "quant_method" not in config:  # as ModelOpt's own file has it
+        config = inner
     method = str(config.get("quant_method") or config.get("quant_algo") or config.get("mode") or "").lower()
     name = _format(method, config)
     if name is None:
@@ -55,6 +60,8 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
         return Stored(None, True, f"{known}; weights are taken as bf16 (--dtype)")
     left = config.get("modules_to_not_convert") or config.get("ignore") or ()
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
+    if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
+        return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
     if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
         return Stored(f"{name}:experts")
     return Stored(name, any(not WIDE.search(word) for word in words) and name != "mxfp4")
@@ -64,15 +71,24 @@ def _format(method: str, config: Mapping[str, Any]) -> str | None:
     match method:
         case "mxfp4":
             return "mxfp4"
-        case "fp8" | "fbgemm_fp8":
+        case "fp8" | "fbgemm_fp8" if "quant_algo" not in config:
             return "fp8-block" if config.get("weight_block_size") else "fp8"
         case "gptq" | "awq" | "auto-round" | "gptq_marlin" | "awq_marlin" | "intel/auto-round":
             return _grouped("awq" if method.startswith("awq") else "gptq", config)
         case "bitsandbytes":
             return _bitsandbytes(config)
+        case "eetq":  # a byte a number, a 16-bit scale an output channel
+            return "int8"
+        case "exl2" | "exl3":
+            bits = config.get("bits")
+            return f"{method}:{bits}" if isinstance(bits, (int, float)) and 1 <= bits <= 8 else None
+        case "torchao":
+            return _torchao(config)
+        case "" | "affine":
+            return _affine(config) or _bitsandbytes(config)
         case "compressed-tensors":
             return _groups(config)
-        case "modelopt" | "modelopt_fp4" | "nvfp4" | "fp8_pb_wo":
+        case "modelopt" | "modelopt_fp4" | "nvfp4" | "fp8" | "fp8_pb_wo":
             algorithm = str(config.get("quant_algo") or "").upper()
             return {"FP8": "fp8", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}.get(algorithm) or _groups(config)
     return None
@@ -80,9 +96,10 @@ def _format(method: str, config: Mapping[str, Any]) -> str | None:
 
 def _grouped(name: str, config: Mapping[str, Any]) -> str | None:
     bits, group = config.get("bits", config.get("w_bit")), config.get("group_size", config.get("q_group_size", 128))
-    if bits != 4 or not isinstance(group, int) or group < 1:
+    if not isinstance(group, int) or group < 1 or (bits != 4 and f"{name}{bits}" not in GPTQ):
         return None
-    symmetric = config.get("sym") is True if name == "gptq" else config.get("zero_point") is False
+    name = name if bits == 4 else f"{name}{bits}"
+    symmetric = config.get("sym") is True if name.startswith("gptq") else config.get("zero_point") is False
     # AutoGPTQ stores zero points of symmetric weights as well
     return f"{name}:{group}" + (":sym" if symmetric and name == "awq" else "")
 
@@ -93,6 +110,26 @@ def _bitsandbytes(config: Mapping[str, Any]) -> str | None:
     if config.get("load_in_4bit") is True:
         return "nf4-double" if config.get("bnb_4bit_use_double_quant") is True else "nf4"
     return None
+
+
+def _affine(config: Mapping[str, Any]) -> str | None:
+    """MLX's, which says nothing but the width and the group."""
+    bits, group = config.get("bits"), config.get("group_size")
+    return f"mlx{bits}:{group}" if bits in AFFINE and group in MLX_GROUPS else None
+
+
+def _torchao(config: Mapping[str, Any]) -> str | None:
+    """The one kind of all linear layers, by the name of its class or, in older configs, of its function."""
+    kind: Any = config.get("quant_type")
+    more: Any = config.get("quant_type_kwargs")
+    if isinstance(kind, dict):
+        only = kind.get("default", kind) if len(kind) == 1 or "_type" in kind else None
+        kind, more = (only.get("_type"), only.get("_data")) if isinstance(only, dict) else (None, None)
+    word = str(kind).lower().replace("_", "").removesuffix("config")
+    group = more.get("group_size", 128) if isinstance(more, dict) else 128
+    if word == "int4weightonly":
+        return "torchao-int4" if group == 128 else None
+    return {"int8weightonly": "torchao-int8", "float8dynamicactivationfloat8weight": "torchao-fp8"}.get(word)
 
 
 def _groups(config: Mapping[str, Any]) -> str | None:
