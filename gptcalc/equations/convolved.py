@@ -4,7 +4,7 @@ Compressed convolutional attention (arXiv:2510.04476): queries and keys through 
 counts the heads of queries and keys together, κ and ǩ the tokens that the two convolutions read, ṽ the channels of one
 half of all values.
 
-Localized filtering (arXiv:2311.15786): queries and keys of an input that two convolutions were added to. ḟ counts the
+Localized filtering (arXiv:2311.15786): queries and keys of an input that two convolutions were added to. ǐ counts the
 channels between them.
 """
 

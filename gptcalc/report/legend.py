@@ -89,6 +89,7 @@ SIZES = {
     "n_shares": "what reads this token and the one before",
     "d_latent": "channels that routed experts read and write",
     "d_embed": "channels of the embedding's tables",
+    "d_filter": "channels inside the filter",
     "d_out": "channels that the output matrix reads",
     "d_pooler": "channels of the pooler",
     "d_ple": "channels of a layer's slice of the second table",
