@@ -190,7 +190,7 @@ def _shape(weight: WeightRow, detail: Detail) -> str:
         shape = "×".join(map(str, weight.shape)) or "1"
     if weight.borrowed:
         return f"({shape}, the target's)"
-    return f"({shape}, counted above)" if weight.tied else shape
+    return f"({shape}, counted elsewhere)" if weight.tied else shape
 
 
 #: what the letters of definitions are

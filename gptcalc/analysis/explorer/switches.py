@@ -21,6 +21,8 @@ from gptcalc.errors import InputError
 WINDOW = 1024
 #: experts that a dense layer becomes, those of Mixtral
 EXPERTS = "moe:8:2"
+#: ways to see positions that no word of --with makes
+OWN = {"distances": "by distance", "sinusoidal": "sinusoidal"}
 #: of four layers three recurrent, as Qwen3-Next has them
 RECURRENT = "gdn:3"
 
@@ -135,13 +137,15 @@ def _position(architecture: Architecture, mixers: list[Mixer]) -> tuple[Choice, 
     if architecture.embedding.position != "none":
         seen = seen - {"none"} | {architecture.embedding.position}
     own = next(iter(seen)) if len(seen) == 1 else "own"
-    return _with_own(own, {**known, **({} if own in known else {own: Choice(own, "its own")})})
+    return _with_own(own, {**known, **({} if own in known else {own: Choice(own, OWN.get(own, "its own"))})})
 
 
 def _seen(mixer: Attention | LatentAttention) -> str:
     if isinstance(mixer, LatentAttention):
         return "none" if mixer.rope is None else "rope"
-    return mixer.position
+    scores = mixer.scores
+    by_distance = scores.relative is not None or scores.buckets is not None or scores.disentangled is not None
+    return "distances" if by_distance and mixer.position == "none" else mixer.position
 
 
 def _modules(architecture: Architecture) -> tuple[Choice, ...]:

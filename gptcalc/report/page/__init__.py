@@ -21,7 +21,7 @@ from gptcalc.report.page.data import Shown, data
 from gptcalc.report.table import Column, Table, View
 
 MARK = re.compile("<!--([A-Z]+)-->")
-PARTS = ("numbers.js", "settings.js", "picture.js", "totals.js", "equations.js", "page.js")
+PARTS = ("numbers.js", "settings.js", "picture.js", "totals.js", "equations.js", "weights.js", "page.js")
 
 
 #: what a page without names shows, from the first GPT to today's

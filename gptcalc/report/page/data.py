@@ -163,7 +163,9 @@ class _Page:
             letters.setdefault(ref.name, tuple(ref.indices))
         return {
             s.symbol: [s.kind, self.words.place(s.meaning), [self.maths.place(_defined(d)) for d in s.definition]
-                       if s.kind == "function" else letters.get(s.symbol, ())]
+                       if s.kind == "function" else
+                       [f"{value:g}" for value in s.values if s.symbol in own.constants] if s.kind == "number" else
+                       letters.get(s.symbol, ())]
             for s in legend([(own, Workload(1))])
             if s.kind != "index"
         }  # fmt: skip

@@ -16,7 +16,7 @@ function equations(pane, numbers, box, alone) {
     return tag("tr", { class: differs ? "differs" : false, "data-line": place },
       tag("td", {}, differs ? tag("span", { class: "hidden" }, "differs: ") : [], formula(numbers, line),
         line.where ? tag("span", { class: "where" }, line.where) : [],
-        line.tensors.some((tensor) => !tensor.counted) ? tag("span", { class: "where" }, "weights counted above") : []),
+        line.tensors.some((tensor) => !tensor.counted) ? tag("span", { class: "where" }, "weights counted elsewhere") : []),
       cell(own, short), cell(flops, short), cell(kept, bytes));
   });
   return tag("section", { class: "equations", "aria-label": `Equations: ${box.title}` },
@@ -49,6 +49,7 @@ function symbols(numbers, box) {
       if (found.has(name)) continue;
       const shown = { kind, name, means: data.words[word], value: "" };
       if (kind === "function") shown.definition = rest;
+      else if (kind === "number") shown.value = rest.join(" or ");
       else if (rest.length > 0 && rest.every((letter) => letter in own)) {
         shown.value = equal(rest.map((letter) => own[letter].over), rest.map((letter) => length(numbers, own[letter])));
       }

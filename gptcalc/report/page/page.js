@@ -10,6 +10,8 @@ const LABELS = {
   d: "Width d", n_layers: "Layers", n_heads: "Heads", n_kv_heads: "KV heads", n_experts: "Experts",
   length: "Context", batch: "Batch",
 };
+/** The largest batch and context that a field takes. */
+const MOST = 1n << 20n;
 const BATCHES = [1n, 2n, 4n, 8n, 16n, 32n, 64n, 128n, 256n];
 
 /** @returns {string} 124439808 → 124,439,808 */
@@ -73,7 +75,7 @@ class Pane {
     this.open = undefined;
     /** @type {HTMLInputElement|undefined} the slider that is being moved: it has to stay where it is */
     this.held = undefined;
-    this.folds = { controls: page.wide, symbols: true };
+    this.folds = { controls: page.wide, symbols: true, origin: false };
     this.root = tag("section", { class: "pane", "aria-label": `Model ${name}` });
     this.root.addEventListener("click", (event) => this.clicked(event));
     this.root.addEventListener("keydown", (event) => {
@@ -116,7 +118,7 @@ class Pane {
     }
     const box = boxes.find((own) => own.key === this.open);
     const active = document.activeElement;
-    const fresh = tag("div", {}, this.heading(), this.controls(), totals(this, numbers),
+    const fresh = tag("div", {}, this.heading(), this.controls(), totals(this, numbers), origin(this, numbers),
       tag("div", { class: "drawing" }, drawing), equations(this, numbers, box, alone));
     if (this.held !== undefined && this.root.contains(this.held)) renew(this.root, fresh, this.held);
     else this.root.replaceChildren(...fresh.childNodes);
@@ -148,8 +150,8 @@ class Pane {
     const sliders = Object.keys(settings.structure.keys).map((name) =>
       this.slider(name, settings.values(name), settings.keys[name], (value) => settings.move(name, value)));
     sliders.push(
-      this.slider("length", settings.lengths(), settings.length, (value) => (settings.length = value)),
-      this.slider("batch", ordered([...BATCHES, settings.batch]), settings.batch, (value) => (settings.batch = value)),
+      this.slider("length", settings.lengths(), settings.length, (value) => { settings.length = value; settings.mend(); }, LABELS.length, settings.longest()),
+      this.slider("batch", ordered([...BATCHES, settings.batch]), settings.batch, (value) => (settings.batch = value), LABELS.batch, MOST),
       this.slider("dtype", settings.structure.dtypes, settings.dtype, (value) => { settings.dtype = value; settings.mend(); }, "Weights in"),
       this.slider("cache", this.page.data.caches, settings.cache, (value) => (settings.cache = value), "Cache in"),
     );
@@ -169,12 +171,13 @@ class Pane {
     }));
   }
 
-  slider(name, values, now, move, label = LABELS[name]) {
+  /** A slider; with `most` beside it a field for any number up to that. */
+  slider(name, values, now, move, label = LABELS[name], most = undefined) {
     const id = `${this.name}-${name}`;
     const shown = typeof now === "bigint" ? grouped(now) : now;
     const at = values.indexOf(now);
     return tag("div", { class: "slider" },
-      tag("label", { for: id }, label), tag("output", { for: id }, shown),
+      tag("label", { for: id }, label), most === undefined ? tag("output", { for: id }, shown) : this.field(`${id}-exact`, `${label}, any number`, now, most, move),
       tag("input", { type: "range", id, min: 0, max: values.length - 1, step: 1, value: at, "aria-valuetext": shown,
         disabled: values.length < 2,
         oninput: (event) => {
@@ -185,6 +188,14 @@ class Pane {
           this.held = undefined;
           this.page.draw();
         } }));
+  }
+
+  /** A field for an exact number; what is none leaves all as it was. */
+  field(id, label, now, most, move) {
+    return tag("input", { type: "number", id, class: "exact", "aria-label": label, min: 1, max: String(most), step: 1, value: String(now),
+      onchange: (event) => this.change(() => {
+        if (whole_number(event.target.value)) move(BigInt(event.target.value));
+      }) });
   }
 
   change(how) {

@@ -108,8 +108,16 @@ class Settings {
     const c = BigInt(this.model.c);
     const most = this.structure.longest === null ? 1n << 20n : BigInt(this.structure.longest); // of a table of positions
     const found = [c, this.structure.longest === null ? c : most];
+    if (this.length <= this.longest()) found.push(this.length); // of an address or a field
     for (let n = 16n; n <= most; n *= 2n) found.push(n, n + n / 2n);
-    return ordered(found).filter((n) => n % step === 0n && (n <= most || (n === c && this.structure.longest === null)));
+    return ordered(found).filter((n) => n % step === 0n && (n <= most || (n <= c && this.structure.longest === null)));
+  }
+
+  /** @returns {bigint} the longest context: of a table of positions its rows */
+  longest() {
+    const c = BigInt(this.model.c);
+    if (this.structure.longest !== null) return BigInt(this.structure.longest);
+    return c > 1n << 20n ? c : 1n << 20n;
   }
 
   /** @returns {Object<string, string>} what an address says, without what is so anyway */
