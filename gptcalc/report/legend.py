@@ -96,7 +96,6 @@ SIZES = {
     "d_source": "channels of the other sequence",
     "d_target": "channels of the target's states",
     "d_router": "channels inside the router",
-    "d_filter": "channels between the two filters",
     "d_relative": "channels that distances are read by",
     "n_types": "kinds of segments",
     "n_labels": "labels",
