@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gptcalc import units
 from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, of_states
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
@@ -155,7 +156,7 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
                     if isinstance(line.kept, Pairs)
                     else "state"
                 )
-                ranges += f"; {tokens:,} {what} × {found.batch} sequences"
+                ranges += f"; {tokens:,} {what} × {units.sequences(found.batch)}"
                 times *= tokens * found.batch
             rows.append(_row(stage, line, line.statement.left.name, ranges, each, times))
     return Ledger(key, whole(Fraction(row.amount) for row in rows), held, tuple(rows))

@@ -20,7 +20,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, of_mask, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
-from gptcalc.equations.convolution import OF_KEYS, convolve, convolve_by_token
+from gptcalc.equations.convolution import OF_KEYS, convolve_beside, convolve_by_token
 from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation
@@ -185,7 +185,7 @@ def _convolve_keys_and_values(lines: Lines, a: Attention, c: KeyValueConvolution
         if c.token_taps:
             convolve_by_token(lines, name, source, kv, channel, f"{name}_conv", c.kernel, terms)
         else:
-            convolve(lines, name, ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
+            convolve_beside(lines, name, ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
 
 
 def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:

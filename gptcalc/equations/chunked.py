@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gptcalc.equations.conditions import Constant, Within
+from gptcalc.equations.conditions import Within
 from gptcalc.equations.language import Index, Lines, ix
 
 OF_CHUNKS = {"š": Index("S", 0, "past")}
@@ -71,7 +71,7 @@ def in_chunks(
         lines.sum(f"{written} = v_I[t,{value}] − Σ_ȧ k_I[t,{ix(of.states, 'ȧ')}]·{before}")
     lines.sum(f"{state} += {_decayed(of, 'Γ_C[t,{0}] − Γ[t,{0}]')}{key}[t,{few}]·{written}")
     lines.sum(f"o[t,{value}] = Σ_ȧ {_decayed(of, so_far)}{query}[t,{few}]·{before}")
-    lines.store(f"{state} = {state}", "state", Constant())
+    lines.keep("M")
     read = written.replace("[t", "[s")
     lines.sum(f"o[t,{value}] += Σ_s z_S[t,s,{of.states}]·{read}", Within(chunk, earlier), saved=2)
 
@@ -99,7 +99,7 @@ def generalised_in_chunks(lines: Lines, chunk: int, of: Letters) -> None:
     lines.sum(f"{here} += {left}a[t,{key}]·h[t,{value}]")
     lines.sum(f"{here} += {left}k[t,{key}]·v[t,{value}]")
     lines.sum(f"o[t,{value}] = Σ_ȧ {_decayed(of, 'Γ[t,{0}]')}r[t,{key}]·{begin}")
-    lines.store(f"{here} = {here}", "state", Constant())
+    lines.keep("M")
     lines.sum(f"o[t,{value}] += Σ_s z_S[t,s,{states}]·v[s,{value}]", pairs)
     lines.sum(f"o[t,{value}] += Σ_s z_R[t,s,{states}]·h[s,{value}]", pairs, saved=2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from gptcalc.equations.conditions import Constant
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index, Lines, plus
 from gptcalc.equations.symbols import Symbols
 
 #: the letters of a convolution: the tokens that it reads, those of them that stay in the cache
@@ -16,22 +16,37 @@ OF_OUTPUT: ConvolutionLetters = ("ḱ", "ḵ")
 
 def convolve(
     lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
-    alone: bool = False, bias: bool = False, terms: int = 0,
+    bias: bool = False,
+) -> str:  # fmt: skip
+    """The causal convolution of a symbol over the last `kernel` tokens, channel by channel (the indices `rest`): what
+    lines then call it."""
+    return _convolved(lines, name, rest, key, kernel, letters, saved, bias, lines.component)
+
+
+def convolve_beside(
+    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
+    terms: int = 0,
 ) -> None:  # fmt: skip
-    """A symbol plus its causal convolution over the last `kernel` tokens, channel by channel (the indices `rest`);
-    alone: the convolution in the symbol's place; terms: where the sum is divided by the square root of so many."""
+    """A symbol plus its convolution; terms: where the sum is divided by the square root of so many."""
+    y = f"{name}[t,{rest}]"
+    more = _convolved(lines, name, rest, key, kernel, letters, 0, False, "other")
+    lines.pointwise(_added(y, more, terms), saved=saved)
+
+
+def _convolved(
+    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int, bias: bool,
+    component: str,
+) -> str:  # fmt: skip
     token, before = letters
-    y, near = f"{name}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
+    out, near = f"{hatted(name)}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
     of = name.replace("_", "")
     weight, offset = f"W_C{of}", f"b_C{of}"
     lines.pointwise(f"{near} = {name}[t − {kernel - 1} + {token},{rest}]")
-    added = f" + {offset}[{rest}]" if bias else ""
-    text = f"{hatted(name)}[t,{rest}] = Σ_{token} {near}·{weight}[{token},{rest}]{added}"
-    lines.sum(text, component="" if alone else "other", **{weight: key, offset: f"{key}.bias"})  # type: ignore[arg-type]
+    marks: dict[str, Any] = {weight: key, offset: f"{key}.bias"}
+    text = f"{out} = Σ_{token} {near}·{weight}[{token},{rest}]{plus(f'{offset}[{rest}]', bias)}"
+    lines.sum(text, None, saved, component, **marks)
     _keep(lines, name, rest, kernel, before)
-    lines.pointwise(
-        f"{y} = {hatted(name)}[t,{rest}]" if alone else _added(y, f"{hatted(name)}[t,{rest}]", terms), saved=saved
-    )
+    return out
 
 
 def hatted(name: str) -> str:
@@ -41,6 +56,7 @@ def hatted(name: str) -> str:
 
 
 def _keep(lines: Lines, name: str, rest: str, kernel: int, before: str) -> None:
+    """What the next tokens need of these."""
     lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel - 1} + {before},{rest}]", "convolution", Constant())
 
 
@@ -72,4 +88,4 @@ def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: Conv
     """What the letters of a convolution run over."""
     token, before = letters
     tokens = symbols.index("kernel", kernel, "taps", section)
-    return {token: tokens, before: symbols.derived(str(kernel - 1), kernel - 1, "taps")}
+    return {token: tokens, before: symbols.derived(f"{tokens.symbol}−1", kernel - 1, "taps")}

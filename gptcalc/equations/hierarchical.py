@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import HierarchicalRecurrence
-from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark
 from gptcalc.equations.linear import OF_LAYERS, at_least
@@ -23,20 +24,24 @@ def scope(m: HierarchicalRecurrence, d: Index, symbols: Symbols, n_layers: int) 
 
 def hierarchical_recurrence(lines: Lines, m: HierarchicalRecurrence) -> None:
     """n[t,i] → y[t,i]."""
-    for name, key in (("v", "v"), ("F", "decay")):
-        marks = {f"W_{name.upper()}": key}
-        lines.sum(f"{name}[t,ẇ] = Σ_i n[t,i]·W_{name.upper()}[i,ẇ]", saved=2, **marks)  # type: ignore[arg-type]
-        if m.kernel is not None:
-            convolve(lines, name, "ẇ", f"{key}_conv", m.kernel, OF_KEYS, saved=2, alone=True)
-    lines.pointwise("Ā[t,ẇ] = σ(F[t,ẇ])", saved=2)
+    v, decay = _projected(lines, m, "v", "v"), _projected(lines, m, "F", "decay")
+    lines.pointwise(f"Ā[t,ẇ] = σ({decay})", saved=2)
     if m.bounds:
         at_least(lines, "Ā[t,ẇ]", "ẇ")
-    lines.pointwise("v[t,ẇ] = (1 − Ā[t,ẇ])·silu(v[t,ẇ])", saved=2)
+    lines.pointwise(f"v[t,ẇ] = (1 − Ā[t,ẇ])·silu({v})", saved=2)
     lines.pointwise("M[ẇ] = Ā[t,ẇ]·M[ẇ] + v[t,ẇ]")
     lines.pointwise("o[t,ẇ] = M[ẇ]", saved=2)
-    lines.store("M[ẇ] = M[ẇ]", "state", Constant())
+    lines.keep("M")
     if m.out_norm is not None:
         norm_line(lines, m.out_norm, "o[t,ẇ]", "o[t,ẇ]", "ẇ", "out_norm", name="_o", saved=2)
     lines.sum("G_O[t,ẇ] = Σ_i n[t,i]·W_OG[i,ẇ]", saved=2, W_OG="gate")
     lines.pointwise("o[t,ẇ] = silu(G_O[t,ẇ])·o[t,ẇ]", saved=2)
     lines.sum("y[t,i] = Σ_ẇ o[t,ẇ]·W_O[ẇ,i]", W_O=Mark("out", "out"))
+
+
+def _projected(lines: Lines, m: HierarchicalRecurrence, name: str, key: str) -> str:
+    """What is made of n, convolved where the mixer does so: what lines then call it."""
+    marks: dict[str, Any] = {f"W_{name.upper()}": key}
+    here = f"{name}[t,ẇ]"
+    lines.sum(f"{here} = Σ_i n[t,i]·W_{name.upper()}[i,ẇ]", None, 2, **marks)
+    return here if m.kernel is None else convolve(lines, name, "ẇ", f"{key}_conv", m.kernel, OF_KEYS, saved=2)

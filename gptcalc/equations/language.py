@@ -7,7 +7,7 @@ the shape of every weight, the number of parameters, the FLOPs, the cache and th
 
     sum        counted: 2 FLOPs for every term of the sum (one multiply, one add)
     pointwise  shown, its weights counted, no FLOPs (norms, softmax, rotations, activations, gates, look-ups)
-    store      what it writes is kept in the cache
+    store      what it writes is kept in the cache, and is there for nothing else
     read       what an earlier sublayer stored, used again
 
 and one more concept, the condition: where not all combinations of two indices occur (s ≤ t, e among the top_k), it
@@ -18,7 +18,7 @@ of the past (roles.Stored, conditions.Keep), a mark may say what a weight is for
 
 How mixers without a growing cache are written:
 
-    a recurrent state: lines.store("M[h,a,w] = M[h,a,w]", "state", Constant()). It is read and written once a token, so
+    a recurrent state: lines.keep("M"), behind the last line that makes it. It is read and written once a token, so
         its products have t and the state's indices: "o[t,h,w] = Σ_a q[t,h,a]·M[h,a,w]" is 2·T·h·a·w FLOPs, and so is an
         outer product added to it, "M[h,a,w] += k[t,h,a]·v[t,h,w]": a sum line that adds takes in every product. The
         lines from the first that has the state to the last are walked token by token. Its type is the states' (fp32).
@@ -40,7 +40,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Prefix
-from gptcalc.equations.conditions import Chosen, Condition, Keep, Within, Workload
+from gptcalc.equations.conditions import Chosen, Condition, Constant, Keep, Within, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 from gptcalc.equations.statement import Reference, Statement, parse
 
@@ -241,7 +241,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     weights: dict[str, Weight] = {}
     condition: Condition | None = None
     saved: int = 0  # bytes an element that the backward pass keeps of the left side, in 16-bit training (SAVED)
-    stored: Stored | None = None  # store lines: what is kept …
+    stored: Stored | None = None  # of store lines, and the last that make a state: what is kept …
     kept: Keep | None = None  # … and how much of it
     aside: Aside | None = None  # what kernels that are not fused keep beside
     flash: int = 0  # bytes a row (the left side without the past) that fused attention keeps instead of the pairs
@@ -390,6 +390,11 @@ class Lines:
             kept=kept,
         )
         self.lines.append(line)
+
+    def keep(self, state: str) -> None:
+        """What the last line that makes a state leaves stays in the cache."""
+        at = max(n for n, line in enumerate(self.lines) if line.statement.left.name == state)
+        self.lines[at] = replace(self.lines[at], stored="state", kept=Constant())
 
     def read(self, text: str) -> None:
         """A line that reads what another sublayer stored."""

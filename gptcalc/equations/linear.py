@@ -11,7 +11,6 @@ from typing import Any
 
 from gptcalc.architecture import Decay, HierarchicalRecurrence, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
-from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.norms import norm_line
@@ -80,15 +79,21 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
     bias = plus(f"b_{upper}[{where}]", name in a.bias)
     marks: dict[str, Any] = {f"W_{upper}": Mark(name, USES[name]), f"b_{upper}": Mark(f"{name}.bias")}
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]{bias}", None, 2, "", **marks)
+    so_far = here
     if a.kernel is not None:
-        convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2, alone=True)
+        so_far = convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2)
     if a.activation == "silu" or (a.activation == "queries" and name == "q"):
-        lines.pointwise(f"{here} = silu({here})", saved=2)
+        lines.pointwise(f"{here} = silu({so_far})", saved=2)
+        so_far = here
     if a.qk_norm == "l2" and name != "v":
-        lines.pointwise(f"{here} = {here}/√(Σ_ȧ {name}[t,{where}]² + {number(EPS)})", saved=2)
+        lines.pointwise(f"{here} = {so_far}/√(Σ_ȧ {so_far}² + {number(EPS)})", saved=2)
+        so_far = here
     if name == "q" and a.scale != 1.0:
-        scale = f"{here}/√{lines.scope['ȧ'].symbol}" if a.scale is None else f"{signed(a.scale)}·{here}"
+        scale = f"{so_far}/√{lines.scope['ȧ'].symbol}" if a.scale is None else f"{signed(a.scale)}·{so_far}"
         lines.pointwise(f"{here} = {scale}")
+        so_far = here
+    if so_far != here:
+        lines.pointwise(f"{here} = {so_far}")
 
 
 def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
@@ -110,7 +115,7 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
         lines.sum("F′[t,ř] = Σ_i n[t,i]·V_F[i,ř]", saved=2, V_F="decay_a")
         lines.sum(f"{f} = Σ_ř F′[t,ř]·W_F[ř,{where}]", saved=2, W_F="decay_b")
     if a.k_from_decay and a.kernel is not None:
-        convolve(lines, "F", where, "decay_conv", a.kernel, OF_KEYS, saved=2, alone=True)
+        f = convolve(lines, "F", where, "decay_conv", a.kernel, OF_KEYS, saved=2)
     inner = f"{f} + b_F[{where}]" if decay.bias else f
     rate = f"exp(A_log[{states}])"
     forms = {
@@ -163,7 +168,7 @@ def update(lines: Lines, delta: bool, decays: str | None, states: str, few: str)
         lines.pointwise(f"{value} = β[t,{states}]·({value} − {held})", saved=2)
     lines.sum(f"{state} += {key}·{value}")
     lines.sum(f"{out} = Σ_ȧ {query}·{state}", saved=2)
-    lines.store(f"{state} = {state}", "state", Constant())
+    lines.keep("M")
 
 
 def _leave(lines: Lines, a: LinearAttention, states: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from gptcalc.architecture import Mamba, Mamba2
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
-from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
 from gptcalc.equations.linear import heads_scope
@@ -47,8 +46,8 @@ def mamba2(lines: Lines, m: Mamba2, chunk: int | None = None) -> None:
             lines.pointwise(f"{here} = {signed(scales[name])}·{here}")
         if name in ("x_R", "B", "C"):
             conv_bias = "conv" in m.bias
-            convolve(lines, name, where, f"{key}_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=conv_bias)
-            lines.pointwise(f"{here} = silu({here})", saved=2)
+            convolved = convolve(lines, name, where, f"{key}_conv", m.kernel, OF_KEYS, saved=2, bias=conv_bias)
+            lines.pointwise(f"{here} = silu({convolved})", saved=2)
     step = f"τ[t,{states}]"
     lines.pointwise(f"{step} = {_bounded(m, f'softplus({step} + b_dt[{states}])')}", saved=2, b_dt="dt_bias")
     lines.pointwise(f"v[t,{channels}] = {step}·x_R[t,{channels}]", saved=2)
@@ -58,7 +57,7 @@ def mamba2(lines: Lines, m: Mamba2, chunk: int | None = None) -> None:
         lines.pointwise(f"{state} = {kept}·{state}", A_log="A_log")
         lines.sum(f"{state} += B[t,{ix(few, 'ȧ')}]·v[t,{channels}]")
         lines.sum(f"o[t,{channels}] = Σ_ȧ C[t,{ix(few, 'ȧ')}]·{state}")
-        lines.store(f"{state} = {state}", "state", Constant())
+        lines.keep("M")
     else:
         lines.pointwise(f"Ā[t,{states}] = {kept}", A_log="A_log")
         in_chunks(lines, chunk, Letters(states, few, states), key="B", query="C")
@@ -110,8 +109,8 @@ def mamba(lines: Lines, m: Mamba) -> None:
         marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
         text = f"{name}[t,{channels}] = Σ_i n[t,i]·W_{of}[i,{channels}]{bias}"
         lines.sum(text, saved=2, **marks)  # type: ignore[arg-type]
-    convolve(lines, "x_R", channels, "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias="conv" in m.bias)
-    lines.pointwise(f"x_R[t,{channels}] = silu(x_R[t,{channels}])", saved=2)
+    convolved = convolve(lines, "x_R", channels, "inner_conv", m.kernel, OF_KEYS, saved=2, bias="conv" in m.bias)
+    lines.pointwise(f"x_R[t,{channels}] = silu({convolved})", saved=2)
     for name, key, letter in (("δ", "dt_a", "ř"), ("B", "B", "ȧ"), ("C", "C", "ȧ")):
         here = f"{name}[t,{ix(head, letter)}]"
         text = f"{here} = Σ_ẇ x_R[t,{channels}]·W_{name}[{ix(channels, letter)}]"
@@ -126,7 +125,7 @@ def mamba(lines: Lines, m: Mamba) -> None:
     lines.pointwise(f"{state} = exp(−exp(A_log[{ix(channels, 'ȧ')}])·{step})·{state}", A_log="A_log")
     lines.sum(f"{state} += v[t,{channels}]·B[t,{ix(head, 'ȧ')}]")
     lines.sum(f"o[t,{channels}] = Σ_ȧ {state}·C[t,{ix(head, 'ȧ')}]")
-    lines.store(f"{state} = {state}", "state", Constant())
+    lines.keep("M")
     lines.pointwise(f"o[t,{channels}] = o[t,{channels}] + D[{channels}]·x_R[t,{channels}]", saved=2, D="D")
     lines.pointwise(f"o[t,{channels}] = silu(G_O[t,{channels}])·o[t,{channels}]", saved=2)
     bias = plus("b_O[i]", "out" in m.bias)

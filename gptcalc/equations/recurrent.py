@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, at_its_end
-from gptcalc.equations.conditions import Constant, Within
+from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, number, plus
 from gptcalc.equations.norms import norm_line
@@ -28,8 +28,8 @@ def short_convolution(lines: Lines, m: ShortConvolution) -> None:
         marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
         lines.sum(f"{name}[t,ċ] = Σ_i n[t,i]·W_{of}[i,ċ]{bias}", saved=2, **marks)  # type: ignore[arg-type]
     lines.pointwise("x_R[t,ċ] = B[t,ċ]·x_R[t,ċ]", saved=2)
-    convolve(lines, "x_R", "ċ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=m.bias)
-    lines.pointwise("x_R[t,ċ] = C[t,ċ]·x_R[t,ċ]", saved=2)
+    convolved = convolve(lines, "x_R", "ċ", "inner_conv", m.kernel, OF_KEYS, saved=2, bias=m.bias)
+    lines.pointwise(f"x_R[t,ċ] = C[t,ċ]·{convolved}", saved=2)
     lines.sum(f"y[t,i] = Σ_ċ x_R[t,ċ]·W_O[ċ,i]{plus('b_O[i]', m.bias)}", W_O=Mark("out", "out"), b_O="out.bias")
 
 
@@ -46,16 +46,17 @@ def gated_recurrence(lines: Lines, m: GatedRecurrence) -> None:
     lines.sum("G_O[t,ḣ,ẇ] = Σ_i n[t,i]·W_OG[i,ḣ,ẇ] + b_OG[ḣ,ẇ]", saved=2, W_OG="y", b_OG="y.bias")
     lines.pointwise("G_O[t,ḣ,ẇ] = gelu_tanh(G_O[t,ḣ,ẇ])", saved=2)
     lines.sum("x_R[t,ḣ,ẇ] = Σ_i n[t,i]·W_xR[i,ḣ,ẇ] + b_xR[ḣ,ẇ]", saved=2, W_xR="x", b_xR="x.bias")
-    convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, alone=True, bias=True)
+    convolved = convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, bias=True)
+    seen = convolved.replace("ẇ", "č")
     for gate, key in (("I", "input_gate"), ("R", "forget_gate")):
         name, marks = f"G_{gate}", {f"W_G{gate}": key, f"b_G{gate}": f"{key}.bias"}
-        text = f"{name}[t,ḣ,ẇ] = Σ_č x_R[t,ḣ,č]·W_G{gate}[ḣ,č,ẇ] + b_G{gate}[ḣ,ẇ]"
+        text = f"{name}[t,ḣ,ẇ] = Σ_č {seen}·W_G{gate}[ḣ,č,ẇ] + b_G{gate}[ḣ,ẇ]"
         lines.sum(text, saved=2, **marks)  # type: ignore[arg-type]
         lines.pointwise(f"{name}[t,ḣ,ẇ] = σ({name}[t,ḣ,ẇ])", saved=2)
     lines.pointwise("Ā[t,ḣ,ẇ] = {0 if t = 0; exp(−8·G_R[t,ḣ,ẇ]·softplus(Λ[ḣ,ẇ])) otherwise}", saved=2, Λ="decay_rate")
-    lines.pointwise("M[ḣ,ẇ] = Ā[t,ḣ,ẇ]·M[ḣ,ẇ] + √(1 − Ā[t,ḣ,ẇ]²)·G_I[t,ḣ,ẇ]·x_R[t,ḣ,ẇ]")
+    lines.pointwise(f"M[ḣ,ẇ] = Ā[t,ḣ,ẇ]·M[ḣ,ẇ] + √(1 − Ā[t,ḣ,ẇ]²)·G_I[t,ḣ,ẇ]·{convolved}")
     lines.pointwise("o[t,ḣ,ẇ] = M[ḣ,ẇ]", saved=2)
-    lines.store("M[ḣ,ẇ] = M[ḣ,ẇ]", "state", Constant())
+    lines.keep("M")
     lines.pointwise("o[t,ḣ,ẇ] = o[t,ḣ,ẇ]·G_O[t,ḣ,ẇ]", saved=2)
     lines.sum("y[t,i] = Σ_{ḣ,ẇ} o[t,ḣ,ẇ]·W_O[ḣ,ẇ,i] + b_O[i]", W_O=Mark("out", "out"), b_O="out.bias")
 
@@ -106,8 +107,8 @@ def _cells(lines: Lines) -> None:
     lines.sum("ν[t,ḣ] = Σ_ȧ q[t,ḣ,ȧ]·N[ḣ,ȧ]")
     lines.sum("o[t,ḣ,ẇ] = Σ_ȧ q[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
     lines.pointwise(f"o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−μ[ḣ])) + {number(FLOOR)})", saved=2)
-    for state in ("M[ḣ,ȧ,ẇ]", "N[ḣ,ȧ]", "μ[ḣ]"):
-        lines.store(f"{state} = {state}", "state", Constant())
+    for state in ("M", "N", "μ"):
+        lines.keep(state)
 
 
 def _cells_in_chunks(lines: Lines, chunk: int) -> None:
@@ -132,8 +133,8 @@ def _cells_in_chunks(lines: Lines, chunk: int) -> None:
     lines.pointwise("q_B[t,ḣ,ȧ] = exp(Γ[t,ḣ] + μ_B[ḣ] − m[t,ḣ])·q[t,ḣ,ȧ]", saved=2)
     lines.sum("ν[t,ḣ] = Σ_ȧ q_B[t,ḣ,ȧ]·N_B[ḣ,ȧ]")
     lines.sum("o[t,ḣ,ẇ] = Σ_ȧ q_B[t,ḣ,ȧ]·M_B[ḣ,ȧ,ẇ]")
-    for state in ("M[ḣ,ȧ,ẇ]", "N[ḣ,ȧ]", "μ[ḣ]"):
-        lines.store(f"{state} = {state}", "state", Constant())
+    for state in ("M", "N", "μ"):
+        lines.keep(state)
     lines.pointwise("z_S[t,s,ḣ] = exp(Γ[t,ḣ] − Γ[s,ḣ] + ι[s,ḣ] − m[t,ḣ])·z_S[t,s,ḣ]", pairs, saved=2)
     lines.pointwise("ν[t,ḣ] = ν[t,ḣ] + Σ_s z_S[t,s,ḣ]", pairs)
     lines.sum("o[t,ḣ,ẇ] += Σ_s z_S[t,s,ḣ]·v[s,ḣ,ẇ]", pairs, saved=2)

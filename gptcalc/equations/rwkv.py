@@ -33,8 +33,8 @@ def time_mixing(lines: Lines) -> None:
     lines.pointwise("M[ẇ] = exp(μ[ẇ] − ψ[t,ẇ])·M[ẇ] + exp(k[t,ẇ] − ψ[t,ẇ])·v[t,ẇ]")
     lines.pointwise("N[ẇ] = exp(μ[ẇ] − ψ[t,ẇ])·N[ẇ] + exp(k[t,ẇ] − ψ[t,ẇ])")
     lines.pointwise("μ[ẇ] = ψ[t,ẇ]")
-    for state in ("M[ẇ]", "N[ẇ]", "μ[ẇ]"):
-        lines.store(f"{state} = {state}", "state", Constant())
+    for state in ("M", "N", "μ"):
+        lines.keep(state)
     lines.pointwise("o[t,ẇ] = r[t,ẇ]·o[t,ẇ]", saved=2)
     lines.sum("y[t,i] = Σ_ẇ o[t,ẇ]·W_O[ẇ,i]", W_O=Mark("out", "out"))
 

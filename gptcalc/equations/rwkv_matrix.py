@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from gptcalc.architecture import DeltaMixing, MatrixMixing
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, generalised_in_chunks, in_chunks
-from gptcalc.equations.conditions import Constant
 from gptcalc.equations.language import Index, Lines, Mark, number
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rwkv import before, mix
@@ -72,7 +71,7 @@ def matrix_mixing(lines: Lines, m: MatrixMixing, chunk: int | None = None) -> No
         lines.sum("o[t,ḣ,ẇ] = Σ_ȧ r[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]")
         lines.pointwise("M[ḣ,ȧ,ẇ] = Ā[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]")
         lines.sum("M[ḣ,ȧ,ẇ] += k[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
-        lines.store("M[ḣ,ȧ,ẇ] = M[ḣ,ȧ,ẇ]", "state", Constant())
+        lines.keep("M")
     else:
         in_chunks(lines, chunk, OF_HEADS, query="r", earlier=True)
     _own(lines)
@@ -109,7 +108,7 @@ def delta_mixing(lines: Lines, m: DeltaMixing, chunk: int | None = None) -> None
         lines.sum("M[ḣ,ȧ,ẇ] += a[t,ḣ,ȧ]·h[t,ḣ,ẇ]")
         lines.sum("M[ḣ,ȧ,ẇ] += k[t,ḣ,ȧ]·v[t,ḣ,ẇ]")
         lines.sum("o[t,ḣ,ẇ] = Σ_ȧ r[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
-        lines.store("M[ḣ,ȧ,ẇ] = M[ḣ,ȧ,ẇ]", "state", Constant())
+        lines.keep("M")
     else:
         generalised_in_chunks(lines, chunk, OF_HEADS)
     norm_line(lines, m.out_norm, "o[t,ḣ,ẇ]", "o[t,ḣ,ẇ]", "ẇ", "out_norm", "ḣ,ẇ", name="_o", saved=2)

@@ -16,7 +16,7 @@ from typing import Any
 
 from gptcalc.architecture import SlotAttention
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, decays, heads
-from gptcalc.equations.conditions import Constant, Within
+from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
 from gptcalc.equations.language import Index, Lines, Mark, ix, number
 from gptcalc.equations.linear import USES, heads_scope
@@ -67,8 +67,8 @@ def _project(lines: Lines, a: SlotAttention, name: str, where: str) -> None:
     marks: dict[str, Any] = {f"W_{upper}": Mark(name, USES[name])}
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]", None, 2, "", **marks)
     if a.kernel is not None:
-        convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2, alone=True)
-        lines.pointwise(f"{here} = silu({here})", saved=2)
+        convolved = convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2)
+        lines.pointwise(f"{here} = silu({convolved})", saved=2)
     lines.pointwise(f"{here} = silu({here})", saved=2)
 
 
@@ -98,8 +98,8 @@ def _by_token(lines: Lines, of: Texts) -> None:
     lines.pointwise(f"{values} = Ā[t,{slot}]·{values}")
     lines.sum(f"{values} += u_S[t,{slot}]·{of.value}")
     lines.sum(f"{of.out} = Σ_ṁ α_S[t,{score}]·{values}", saved=2)
-    for state in (keys, values):
-        lines.store(f"{state} = {state}", "state", Constant())
+    lines.keep("M_K")
+    lines.keep("M_V")
 
 
 def _in_chunks(lines: Lines, chunk: int, of: Texts) -> None:
@@ -111,12 +111,12 @@ def _in_chunks(lines: Lines, chunk: int, of: Texts) -> None:
     at_its_begin(lines, chunk, f"M_K[{keys}]", f"K_B[{keys}]", f"exp(Γ_C[t,{slot}])")
     lines.sum(f"M_K[{keys}] += {to_end}·{of.key}·u_S[t,{slot}]")
     lines.sum(f"ζ_S[t,{score}] = Σ_ȧ {since}·{of.query}·K_B[{keys}]")
-    lines.store(f"M_K[{keys}] = M_K[{keys}]", "state", Constant())
+    lines.keep("M_K")
     lines.sum(f"ζ_S[t,{score}] += Σ_s {between}·z_K[t,s,{states}]·u_S[s,{slot}]", pairs, saved=2)
     lines.pointwise(f"α_S[t,{score}] = softmax_ṁ(ζ_S[t,{score}])", saved=2)
     lines.sum(f"z_V[t,s,{states}] = Σ_ṁ α_S[t,{score}]·{between}·u_S[s,{slot}]", pairs)
     at_its_begin(lines, chunk, f"M_V[{values}]", f"V_B[{values}]", f"exp(Γ_C[t,{slot}])")
     lines.sum(f"M_V[{values}] += {to_end}·u_S[t,{slot}]·{of.value}")
     lines.sum(f"{of.out} = Σ_ṁ {since}·α_S[t,{score}]·V_B[{values}]")
-    lines.store(f"M_V[{values}] = M_V[{values}]", "state", Constant())
+    lines.keep("M_V")
     lines.sum(f"{of.out} += Σ_s z_V[t,s,{states}]·{at_s(of.value)}", pairs, saved=2)

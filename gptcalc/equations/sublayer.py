@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gptcalc.architecture import Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
-from gptcalc.equations.convolution import OF_OUTPUT, convolve
+from gptcalc.equations.convolution import OF_OUTPUT, convolve_beside
 from gptcalc.equations.language import Lines, Mark, number, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.residuals import set_aside
@@ -72,7 +72,7 @@ def leave(
         lines.pointwise("y′[t,i] = y[t,i]", saved=2)
         kernel = sublayer.residual.conv
         terms = kernel + 1 if sublayer.residual.conv_scaled else 0
-        convolve(lines, "y", "i", "conv", kernel, OF_OUTPUT, terms=terms)
+        convolve_beside(lines, "y", "i", "conv", kernel, OF_OUTPUT, terms=terms)
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at != "post":

@@ -19,8 +19,12 @@ from gptcalc.equations.roles import LOOKED_BACK, LOOKING
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.report.legend import Symbol, legend
 
-#: what a line does to the cache
-KINDS = {"store": "kept in the cache", "read": "read from the cache"}
+
+def of_cache(line: Line) -> str:
+    """What a line does to the cache, in words."""
+    if line.stored is not None:
+        return "kept in the cache"
+    return "read from the cache" if line.kind == "read" else ""
 
 
 class WeightRow(Struct, frozen=True):
@@ -187,26 +191,26 @@ def _line(line: Line, counted: set[tuple[int, str]], stored: set[tuple[str, str]
         for t in line.tensors()
     )
     step = work.phase == "decode"
-    condition = "" if line.kind in KINDS else str(line.condition or "")
+    kept, condition = of_cache(line), str(line.condition or "")
     return LineRow(
         equation=line.text,
         kind=line.kind,
         component=line.component,
         part=line.part,
-        where=", ".join(filter(None, (condition, KINDS.get(line.kind), PASSES[line.passes]))),
+        where=", ".join(filter(None, (condition, kept, PASSES[line.passes]))),
         condition=condition,
         ranges={letter: index.length(work) for letter, index in line.ranges().items()},
         weights=weights,
         params=sum(w.params for w in weights if not w.tied and not w.borrowed),
         flops=line.flops(work),
-        reads=_read(line, stored, work) if step and line.kind not in KINDS else 0,
-        writes=_written(line) if step and line.kind == "store" else 0,
+        reads=_read(line, stored, work) if step and not kept else 0,
+        writes=_written(line) if step and line.stored is not None else 0,
     )
 
 
 def _stored(stage: Stage) -> set[tuple[str, str]]:
     """What is stored of every token or entry, by the sublayer."""
-    kept = (line for line in stage.lines if line.kind in KINDS and not isinstance(line.kept, Constant))
+    kept = (line for line in stage.lines if of_cache(line) and not isinstance(line.kept, Constant))
     return {(line.part, line.statement.left.name) for line in kept}
 
 
@@ -215,14 +219,14 @@ def _read_whole(stage: Stage) -> dict[int, int]:
     last tokens where a line looks back on them."""
     found: dict[int, int] = {}
     for store in stage.lines:
-        if store.kind != "store" or not isinstance(store.kept, Constant):
+        if not isinstance(store.kept, Constant):
             continue
         name = store.statement.left.name
         back = f"{name.removeprefix('R_')}[t − "
         for line in stage.lines:
             known = any(reference.name == name for reference in line.statement.references[1:])
             here = known if store.stored == "state" else back in line.text
-            if line.part == store.part and line is not store and here:
+            if line.part == store.part and here:
                 found[id(line)] = found.get(id(line), 0) + _written(store)
                 break
     return found

@@ -80,6 +80,7 @@ SIZES = {
     "n_groups": "groups of heads",
     "n_states/n_groups": "heads of a group, each with a state: head (n_states/n_groups)·ġ + ṙ is the ṙ-th of group ġ",
     "kernel": "tokens that the convolution sees, side by side",
+    "kernel−1": "last tokens that the convolution will still see, the oldest first",
     "dt_rank": "channels of a bottleneck, the step size's",
     "decay_rank": "channels of a bottleneck, the decay's",
     "rate_rank": "channels of the rate's bottleneck",

@@ -85,7 +85,8 @@ def title(found: Memory) -> str:
         text = f"{found.model}: training in {found.dtype}, {length}"
     else:
         published = " as published" if found.published else ""
-        text = f"{found.model}: {found.dtype} weights{published}, {found.kv_dtype} cache of {length}"
+        cache = f"{found.kv_dtype} cache of " if found.sums.kv else ""
+        text = f"{found.model}: {found.dtype} weights{published}, {cache}{length}"
         if found.phase == "decode":
             text += ", decoding"
         elif found.passes is not None:

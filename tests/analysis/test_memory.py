@@ -17,6 +17,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, InferenceRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
+from gptcalc.sources import load
 from tests.strategies import documents
 
 LLAMA_3_70B = build({"d": 8192, "v": 128256, "c": 8192, "n_heads": 64, "n_kv_heads": 8, "n_layers": 80, "d_ff": 28672})
@@ -36,6 +37,17 @@ def test_parts_by_hand() -> None:
     )
     assert found.total == found.per_device.total == sum(getattr(found.per_device, part) for part in PARTS)
     assert found.pieces["activations.logits"] == 3 * 128_256 * 4
+
+
+def test_an_encoder_sees_all_at_once() -> None:
+    """BERT base, 64 sequences of 512 tokens, more than a piece of a prompt has. Widest is the MLP: x, n and U, 2·768 +
+    3072 numbers a token of the whole batch, and no cache."""
+    bert = load("bert-base").architecture
+    found = memory(bert, batch=64, context=512)
+    assert found.per_device.activations == 2 * 64 * 512 * (2 * 768 + 3072)
+    assert (found.per_device.kv, found.passes) == (0, None)
+    with pytest.raises(InputError, match="--prefill-chunk: bert-base sees all tokens at once"):
+        memory(bert, batch=64, context=512, prefill_chunk=8192)
 
 
 def test_decode_has_one_token_a_sequence() -> None:

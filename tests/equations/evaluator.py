@@ -225,7 +225,7 @@ class Run:
         for line in self.walked([line for line in lines if not self.done(line)]):
             name = sentence(line.text).left.name
             made = self.sets[name] if name in self.sets else self.values[name]
-            if line.kind == "store":
+            if line.stored is not None:
                 kept.add((line.part, name))
                 self.stored.append((f"{place}{line.part}", line, self.values[name]))
             elif (line.part, name) in kept:
@@ -341,7 +341,7 @@ class Run:
             array = np.where(allowed.over(letters), array, np.nan)
         if tree.adds:
             array = self.present(tree.left.name, letters) + array
-        if line.kind == "store":
+        if line.stored is not None:
             array = self.keep(line, array)
         self.assign(tree.left.name, letters, array)
         if line.kind == "sum" and not self.only:

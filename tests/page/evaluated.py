@@ -100,7 +100,8 @@ class Evaluated:
     def activations(self) -> int:
         at, rules = self.at, self.data["pass"]
         past = at.batch * at.length
-        tokens = at.batch if at.phase == "decode" else min(past, rules["tokens"])
+        piece = rules["tokens"] if "decode" in self.structure["stages"] else past
+        tokens = at.batch if at.phase == "decode" else min(past, piece)
         source = 0 if at.phase == "decode" else at.batch * self.count(self.structure["source"])
         width = rules["widths"][at.dtype]
         most = 0

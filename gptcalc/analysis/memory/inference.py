@@ -62,6 +62,9 @@ class Inference:
         """draft: a model beside it that proposes tokens."""
         how.check_phase(architecture, how.phase)
         how.check_modules(architecture)
+        if architecture.sees_all and how.engine == "ideal" and how.prefill_chunk not in (None, ALL):
+            problem = f"--prefill-chunk: {architecture.name} sees all tokens at once, so no pass takes a part"
+            raise InputError(problem, "leave it out", "usage")
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)
@@ -292,7 +295,9 @@ class Inference:
 
     @property
     def chunk(self) -> int:
-        """Tokens of one pass of a prefill."""
+        """Tokens of one pass of a prefill; all of them where each sees those behind it."""
+        if self.architecture.sees_all and self.how.engine == "ideal":
+            return ALL
         return chunk_of(self.how.engine, self.how.prefill_chunk)
 
     def profiled(self, sequences: int, context: int) -> int:
@@ -342,6 +347,8 @@ class Inference:
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
         cache: tuple[str, ...] = () if self.has_third_pages else (f"kv: {by}, in {self.how.kv_dtype}",)
+        if self.architecture.sees_all:
+            cache = ("kv: none, as every token is seen at once",)
         if self.is_rough or (self.draft is not None and self.draft.is_rough):
             return cache
         if self.weights.files:
@@ -431,7 +438,7 @@ class Inference:
 
     def passes(self) -> str | None:
         """How a prompt is run, for the headline."""
-        if self.how.phase == "decode":
+        if self.how.phase == "decode" or self.architecture.sees_all:
             return None
         return f"in pieces of {self.chunk:,} tokens" if self.chunk < ALL else "in one piece"
 

@@ -150,7 +150,7 @@ def _each(held: tuple[A, ...], more: tuple[A, ...]) -> tuple[A, ...]:
 def lives(stage: Stage) -> Lives:
     """From where to where each left side of a stage is held. What the cache keeps is none."""
     lines = [line for line in stage.lines if line.statement.left.name]
-    cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
+    cached = {line.statement.left.name for line in lines if line.stored is not None or line.kind == "read"}
     now: dict[str, Value] = {}
     made: list[Value | None] = []
     read: list[list[Value]] = []
@@ -171,7 +171,7 @@ def lives(stage: Stage) -> Lives:
 
 def made_of_past(lines: list[Line]) -> set[str]:
     """What is made of all tokens so far, and not cached."""
-    cached = {line.statement.left.name for line in lines if line.kind in ("store", "read")}
+    cached = {line.statement.left.name for line in lines if line.stored is not None or line.kind == "read"}
     return {
         ref.name
         for line in lines

@@ -19,7 +19,7 @@ from gptcalc.dtypes import FP32
 from gptcalc.equations import Workload
 from gptcalc.equations.language import Index
 from gptcalc.equations.stages import in_passes
-from gptcalc.report.explain import KINDS, PASSES
+from gptcalc.report.explain import PASSES, of_cache
 from gptcalc.report.legend import SIZES, index_in_words, legend
 from gptcalc.report.page.formulas import Formula
 
@@ -121,7 +121,7 @@ class _Page:
         own = line.line
         hues = {index.letter: hue(index.index) for index in line.indices}
         cached = own.stored is not None
-        where = [KINDS.get(own.kind, ""), PASSES[own.passes]]
+        where = [of_cache(own), PASSES[own.passes]]
         formula = Formula(hues, set(own.weights)).open(
             (own.text, *line.texts), str(own.condition or ""), dict(line.numbers)
         )

@@ -149,7 +149,8 @@ class Numbers {
     const { batch, length, phase, dtype } = this.setting;
     const rules = this.data.pass;
     const past = batch * length;
-    const tokens = phase === "decode" ? batch : least(past, BigInt(rules.tokens));
+    const atOnce = !("decode" in this.structure.stages); // every token is seen at once, none comes later
+    const tokens = phase === "decode" ? batch : atOnce ? past : least(past, BigInt(rules.tokens));
     const source = phase === "decode" ? 0n : batch * this.count(this.structure.source);
     const width = BigInt(rules.widths[dtype]);
     let most = 0n;
