@@ -399,7 +399,7 @@ def _from_document(document: dict[str, Any], origin: str, yaml: bool = False) ->
     if "model_type" not in document and ("d" in document or yaml):
         document.setdefault("name", _name(origin))
         return Source(document, origin)
-    if "peft_type" in document:
+    if "peft_type" in document and "model_type" not in document:  # which merged models keep beside their own fields
         raise _adapter(origin, document)
     return _from_config(document, origin)
 

@@ -230,6 +230,14 @@ def test_a_file_of_transformers_5_that_says_nothing_is_tied_as_its_class_is() ->
     assert total({**config, "transformers_version": "5.24.0"}) == 130_176
 
 
+@pytest.mark.parametrize("model_type", ["bitnet", "helium"])
+def test_heads_that_a_class_can_not_run_are_refused(model_type: str) -> None:
+    """Their classes make o_proj, or the norm in front of it, as wide as the stream."""
+    assert total({"model_type": model_type, **SMALL})
+    with pytest.raises(InputError, match="its class runs no heads"):
+        read({"model_type": model_type, **SMALL, "head_dim": 24})
+
+
 def test_either_flag_ties_llava() -> None:
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL, "tie_word_embeddings": False}}
     assert total({**config, "tie_word_embeddings": True}) == 129_664

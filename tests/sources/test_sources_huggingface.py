@@ -114,20 +114,15 @@ PLAIN = {
 }
 MIXTURE = {**PLAIN, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 ROUTED = {"n_routed_experts": 4, "num_experts_per_tok": 2}
+GPT = {"n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 100}
 NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
+JAIS = {**GPT, "activation_function": "swiglu"}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
     **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan"), PLAIN),
     "deepseek_ocr2_text": ROUTED,
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
-    "jais": {
-        "n_embd": 64,
-        "n_head": 4,
-        "n_layer": 2,
-        "n_positions": 128,
-        "vocab_size": 100,
-        "activation_function": "swiglu",
-    },
+    **dict.fromkeys(("jais", "btlm"), JAIS),
     "telechat": {
         "hidden_size": 64,
         "n_head": 4,

@@ -29,6 +29,13 @@ JAIS_13B = {
     "n_inner": 13653, "n_positions": 2048, "vocab_size": 84992, "activation_function": "swiglu",
     "position_embedding_type": "alibi", "scale_qk_dot_by_d": True, "embeddings_scale": 14.6, "width_scale": 0.111,
 }  # fmt: skip
+#: BTLM-3B-8k
+BTLM_3B = {
+    "model_type": "btlm", "architectures": ["BTLMLMHeadModel"], "n_embd": 2560, "n_head": 32, "n_layer": 32,
+    "n_inner": 6826, "n_positions": 8192, "vocab_size": 50257, "activation_function": "swiglu",
+    "position_embedding_type": "alibi", "mup_scale_qk_dot_by_d": True, "mup_embeddings_scale": 14.6,
+    "mup_output_alpha": 2.22, "mup_width_scale": 0.1,
+}  # fmt: skip
 INTERNLM2_REWARD = {
     "model_type": "internlm2", "architectures": ["InternLM2ForRewardModel"], "hidden_size": 2048, "bias": False,
     "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
@@ -68,6 +75,10 @@ WITHOUT_LATENTS = {
         # Qwen-7B's, which has the same sizes under the newer names
         (QWEN_7B_OLDER, 7_721_324_544),
         # one table; 40 times 4·d² and 3·d·n_inner with their biases and two norms; a norm
+        (
+            BTLM_3B,
+            50257 * 2560 + 32 * (4 * 2560**2 + 4 * 2560 + 3 * 2560 * 6826 + 2 * 6826 + 2560 + 4 * 2560) + 2 * 2560,
+        ),
         (
             JAIS_13B,
             84992 * 5120 + 40 * (4 * 5120**2 + 4 * 5120 + 3 * 5120 * 13653 + 2 * 13653 + 5120 + 4 * 5120) + 10240,

@@ -60,7 +60,7 @@ FAMILIES = {
     "hunyuan4": "hy_v4 hy_v4_vl_text",
     "inkling": "inkling_text inkling2_text inkling2_loop_text",
     "internlm": "internlm internlm2 internlm3",
-    "jais": "jais",
+    "jais": "jais btlm",
     "jamba": "jamba",
     "jetmoe": "jetmoe",
     "kimi": "kimi_linear",

@@ -1,4 +1,4 @@
-"""Jais: GPT-2 with linear biases, a gated MLP and factors of widths (arXiv:2308.16149)."""
+"""Jais and BTLM: GPT-2 with linear biases, a gated MLP and factors of widths (arXiv:2308.16149)."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ JAIS = GPT2.but(
     ),
 )
 
-READERS: dict[str, Reader] = {"jais": JAIS}
+READERS: dict[str, Reader] = {"jais": JAIS, "btlm": JAIS}

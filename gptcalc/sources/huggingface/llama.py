@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, every, listed, stack
 from gptcalc.sources.huggingface.reader import (
     Reader,
@@ -50,6 +51,15 @@ NAMES: Names = {
 
 #: what the classes of these repositories assume, as far as their configs leave it out
 PLAIN = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": False}
+
+
+def filling(fields: Fields) -> int | None:
+    """The width of a head, in classes that run none which are not as wide as the model all together."""
+    d_head = fields.size("head_dim")
+    if d_head is not None and d_head * fields.needed("num_attention_heads") != fields.needed("hidden_size"):
+        raise fields.unsupported("head_dim", "its class runs no heads that are not as wide as the model all together")
+    return d_head
+
 
 LLAMA = Reader(
     document={

@@ -221,7 +221,16 @@ def tie(
         notes.append(f"{FLAG} is {shown(outside)} for the whole model and {shown(inside)} in {place}; {who} decides")
     elif found and not outside and not inside and known is not None:
         notes.append(f"{FLAG} is said nowhere; the class of {config.get('model_type')} assumes true")
+    elif by_default and not found and (found is False or unties(inner)):
+        when = "is counted as when it was written; made without a checkpoint, transformers 5's class ties them"
+        notes.append(f"{FLAG} is not said for the whole model, which {when}")
     return found
+
+
+def unties(text: Mapping[str, Any]) -> bool:
+    """Whether a text model's own class leaves them apart where nothing is said."""
+    known = class_of(str(text.get("model_type")))
+    return known is not None and known.defaults.get(FLAG) is False
 
 
 def by_transformers_5(config: Mapping[str, Any]) -> bool:
