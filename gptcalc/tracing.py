@@ -27,7 +27,7 @@ from gptcalc.reference.store import MappingStore, RandomStore, ShapeStore, Store
 from gptcalc.reference.tally import Array, Event
 
 #: what a trace without data walks, step by step; far beyond any model
-MOST_TOKENS, MOST_STEPS, MOST_LAYERS = 2**40, 1_000, 2_000
+MOST_TOKENS, MOST_STEPS, MOST_LAYERS = 2**40, 1_000, 20_000
 #: steps of recurrences, which go one by one: of a trace at most, and of one whose length nobody says
 MOST_STATES, USUAL_STATES = 2**20, 2**16
 

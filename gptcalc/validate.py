@@ -278,22 +278,20 @@ def _liveness(
 ) -> Check:
     """Noise on any single weight moves what comes out: no parameter is counted that nothing depends on."""
     random = np.random.default_rng(11)
-    silent = sorted(softmax_invariant(small))
-    dead = []
+    silent, out = softmax_invariant(small), _out(whole)
     audible = [key for key in chosen if key not in silent]
-    for key in audible:
-        array = arrays[key]
-        moved = False
-        for strength in NOISE:
-            noisy = {**arrays, key: array + strength * random.standard_normal(array.shape)}
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+    dead = []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for key in audible:
+            array = arrays[key]
+            for strength in NOISE:
+                noisy = {**arrays, key: array + strength * random.standard_normal(array.shape)}
                 other = Model(small, MappingStore(noisy), dtype=np.float64).prefill(tokens, source=source)
-            if not np.allclose(_out(other), _out(whole), rtol=0, atol=1e-9):
-                moved = True
-                break
-        if not moved:
-            dead.append(key)
+                if not np.allclose(_out(other), out, rtol=0, atol=1e-9):
+                    break
+            else:
+                dead.append(key)
     found = f"{len(audible) - len(dead)} of {len(audible)} weights move the logits"
     if dead:
         found += f"; not {', '.join(dead[:3])}"

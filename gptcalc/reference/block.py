@@ -103,7 +103,9 @@ class BlockRun:
             w = self.step_into(mixer)
             assert mixer.norm is not None
             return x + engram(mixer, normed(x, mixer.norm, w.at("norm"), *x.shape[2:]), w, self.step)
-        connection = Connection(s, x, self.named("streams"), self.step)
+        own = self.named("streams")
+        self.step.place = own.prefix
+        connection = Connection(s, x, own, self.step)
         y, _ = self.branch(mixer, connection.joined, connection.joined)
         return connection.after(y)
 

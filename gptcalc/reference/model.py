@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,6 +25,7 @@ from gptcalc.architecture import (
     Encoder,
     PerLayerEmbedding,
     TargetStates,
+    is_looped,
     visits,
 )
 from gptcalc.errors import InputError
@@ -42,6 +44,7 @@ from gptcalc.reference.embedding import (
 from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
 from gptcalc.reference.norms import normed
+from gptcalc.reference.repeated import Repeated
 from gptcalc.reference.residuals import mixture
 from gptcalc.reference.source import stand_in_block, stand_ins
 from gptcalc.reference.step import LatentForm, Scan, Step
@@ -168,11 +171,13 @@ class Model:
         streams = self.architecture.streams
         if streams is not None:
             x = spread_out(x, streams.n)
+        repeated = Repeated(step, apart=a.attention_residuals is not None or is_looped(a))
         for number, layer, step.number_of_pass in visits(self.architecture):
             w = self.weights.at(f"layers.{number}")
             step.layer, step.n_layers = number, self.architecture.n_layers
             step.cache = self._kept(layer, step.number_of_pass)
-            x = self._layer(layer, x, slices[:, :, number] if slices is not None else None, w, step)
+            row = slices[:, :, number] if slices is not None else None
+            x = repeated.layer(layer, x, w.prefix, partial(self._layer, layer, x, row, w, step))
             hidden.append(x)
         if a.target is not None and a.target.block is not None:
             x = x[:, a.target.block - a.target.drafted :]
@@ -280,8 +285,10 @@ class Model:
             x = embedded(e.embedding, table("token", e.v, e.embedding.width), e.d, at, part)
         check_positions(e.embedding, part.length)
         part.attention, part.embedded = step.attention, x
+        repeated = Repeated(part)
         for number, block in enumerate(e.blocks()):
-            x = BlockRun(w.at(f"layers.{number}"), part).block(block, x)
+            run = BlockRun(w.at(f"layers.{number}"), part)
+            x = repeated.layer(block, x, run.w.prefix, partial(run.block, block, x))
         return x if e.norm is None else normed(x, e.norm, w.at("final_norm"))
 
     def _per_layer_slices(self, x: Array, step: Step) -> Array | None:

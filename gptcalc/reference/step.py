@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,16 @@ LatentForm: TypeAlias = Literal["auto", "absorbed", "expanded"]
 Scan: TypeAlias = Literal["auto", "recurrent", "chunked"] | int
 
 LONG = 256  # tokens from which on recurrent states are computed in chunks
+
+
+class Handed(NamedTuple):
+    """What layers leave for those behind them, beside the stream."""
+
+    shared: dict[str, dict[str, Array]]
+    router: Array | None
+    values: Array | None
+    choice: Array | None
+
 
 BLOCK = 128  # queries that are computed together, where there are more
 
@@ -75,6 +85,15 @@ class Step:
         self.choice: Array | None = None  # the last indexer's choice of keys
         self._angles: dict[tuple[Rope, int], tuple[Array, Array]] = {}
         self._masks: dict[tuple[int, int | None, int | None, bool], Array] = {}
+
+    @property
+    def handed(self) -> Handed:
+        return Handed(dict(self.shared), self.router, self.values, self.choice)
+
+    @handed.setter
+    def handed(self, of_another: Handed) -> None:
+        shared, self.router, self.values, self.choice = of_another
+        self.shared = dict(shared)
 
     def history(self, n: int, nothing: int) -> Array:
         """The n tokens before the new ones, `nothing` where there are none, and the new ones: (B, n + T)."""

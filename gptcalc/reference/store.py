@@ -128,14 +128,15 @@ class Weights:
         return Weights(self.store, self.dtype, f"{self.prefix}{name}.", self.memory)
 
     def __call__(self, name: str, *shape: int) -> Array:
-        key = self.prefix + name
-        self.memory.latest = key
-        if key not in self.arrays:
-            self.arrays[key] = self.store.get(key, shape).astype(self.dtype, copy=False)
-            self.asked[key] = shape
-        if self.asked[key] != shape:
-            raise ValueError(f"{key} was asked for as {self.asked[key]} and as {shape}")
-        return self.arrays[key]
+        key, memory = self.prefix + name, self.memory
+        memory.latest = key
+        array = memory.arrays.get(key)
+        if array is None:
+            array = memory.arrays[key] = self.store.get(key, shape).astype(self.dtype, copy=False)
+            memory.asked[key] = shape
+        elif memory.asked[key] != shape:
+            raise ValueError(f"{key} was asked for as {memory.asked[key]} and as {shape}")
+        return array
 
     def chosen(self, name: str, index: Array, *shape: int) -> Array:
         """The chosen experts' share of a stack: (n_experts, …) and index (B, T, k) -> (B, T, k, …)."""

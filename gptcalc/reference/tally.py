@@ -87,20 +87,17 @@ class Tally:
 
 def multiplied(a: Array, b: Array) -> Array:
     """a · b. Where b is a large matrix that lies transposed, as (bᵀ · aᵀ)ᵀ, so that it need not be turned."""
-    large = a.ndim == b.ndim == 2 and b.size * b.dtype.itemsize > LARGE and isinstance(b, np.ndarray)
-    turned = large and b.strides[0] < b.strides[1]
+    plain = isinstance(b, np.ndarray) and a.ndim == b.ndim == 2
+    turned = plain and b.nbytes > LARGE and b.strides[0] < b.strides[1]
     if turned:
         a, b = b.T, a.T
-    product: Array = np.matmul(a, b, out=room(a, b))
+    large = plain and a.shape[0] * b.shape[1] * a.itemsize > LARGE
+    product: Array = np.matmul(a, b, out=room(a, b) if large else None)
     return product.T if turned else product
 
 
-def room(a: Array, b: Array) -> Array | None:
+def room(a: Array, b: Array) -> Array:
     """Where the product of two large matrices goes, such as the logits of many tokens: memory in ordinary pages. NumPy
-    asks for huge ones, for which a virtual machine may wait longer than for the product. None: where NumPy puts it."""
-    if a.ndim != 2 or b.ndim != 2 or a.shape[0] * b.shape[1] * a.dtype.itemsize <= LARGE:
-        return None
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return None
+    asks for huge ones, for which a virtual machine may wait longer than for the product."""
     shape, dtype = (a.shape[0], b.shape[1]), np.result_type(a, b)
     return np.frombuffer(bytearray(prod(shape) * dtype.itemsize), dtype).reshape(shape)
