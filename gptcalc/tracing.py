@@ -76,6 +76,7 @@ class Trace(Outcome, frozen=True, omit_defaults=True):
     cache_elements: int
     steps: tuple[StepRow, ...]  # of the prefill, or of the last token that was decoded
     tokens: tuple[int, ...] | None = None
+    text: str | None = None  # whose bytes the tokens are
     source: int | None = None  # how many tokens an encoder read
     # the likeliest next tokens, of an encoder those of the last position itself, with their probabilities
     top: tuple[tuple[int, float], ...] | None = None

@@ -62,7 +62,14 @@ def view(found: Trace, show: Show = "steps") -> View:
     if show == "values":
         return View([f"{found.model}: what attention computes", *values(found), *summary(found)], steps)
     if show == "heatmap":
-        return View([f"{found.model}: attention weights, a row a token", *heatmap(found), *summary(found)], steps)
+        return View(
+            [
+                f"{found.model}: attention weights, a row a token, a column each that it sees; 0 to 1: {SHADES!r}",
+                *heatmap(found),
+                *summary(found),
+            ],
+            steps,
+        )
     return View([steps, *grown(found), *summary(found)], steps)
 
 
@@ -93,7 +100,27 @@ def heatmap(found: Trace) -> Iterator[str]:
             continue
         for head, matrix in enumerate(one.heads):
             rows = ["".join(SHADES[round(x * (len(SHADES) - 1))] for x in row) for row in matrix]
-            yield "\n".join([f"{one.place}, head {head}", *(f"│{row}│" for row in rows)])
+            yield "\n".join([f"{one.place}, head {head}", *map(_shaded, letters(found, len(rows)), rows)])
+
+
+def _shaded(letter: str, row: str) -> str:
+    return f"{letter}│{row}│"
+
+
+def letters(found: Trace, rows: int) -> list[str]:
+    """What stands in front of each row: of a text its letters, one a byte; else nothing."""
+    if found.text is None or found.tokens is None or len(found.tokens) != rows:
+        return [""] * rows
+    return [chr(token) if _is_letter(token) else "·" for token in found.tokens]
+
+
+def _is_letter(token: int) -> bool:
+    return 32 <= token < 127
+
+
+def named(found: Trace, token: int) -> str:
+    """A token by its number; where tokens are bytes of a text, by its letter."""
+    return f"'{chr(token)}'" if found.text is not None and _is_letter(token) else str(token)
 
 
 def shapes(row: StepRow) -> str:
@@ -121,8 +148,8 @@ def summary(found: Trace) -> list[str]:
         sizes = " and ".join(map(str, found.chunks))
         lines.append(f"recurrent states in chunks of {sizes} tokens: flops --scan chunked --pairs full")
     if found.top is not None:
-        best = ", ".join(f"{token} ({probability:.1%})" for token, probability in found.top)
+        best = ", ".join(f"{named(found, token)} ({probability:.1%})" for token, probability in found.top)
         lines.append(f"likeliest {'tokens at the last position' if found.sees_all else 'next tokens'}: {best}")
     if found.generated is not None:
-        lines.append("continued with: " + ",".join(map(str, found.generated)))
+        lines.append("continued with: " + ",".join(named(found, token) for token in found.generated))
     return ["\n".join(lines)]

@@ -33,7 +33,7 @@ def test_attention_by_hand(gptcalc: Command) -> None:
 
 def test_a_text_is_its_bytes_and_a_small_model_runs_as_itself(gptcalc: Command) -> None:
     found = gptcalc("trace", "byte-demo", "--text", "hé", "--values", "--json").json
-    assert found["tokens"] == [104, 195, 169]
+    assert (found["text"], found["tokens"]) == ("hé", [104, 195, 169])
     assert "sizes" not in found
     # two tables of 256 rows of 64; four blocks of 12·d² + 13·d; a norm
     assert found["parameters"] == 2 * 256 * 64 + 4 * (12 * 64**2 + 13 * 64) + 2 * 64
@@ -53,8 +53,11 @@ def test_a_heatmap_has_a_row_a_token(gptcalc: Command) -> None:
     shown = gptcalc("trace", "byte-demo", "--text", "hello", "--heatmap").out
     blocks = [block.splitlines() for block in shown.split("\n\n") if block.startswith("layers.")]
     assert len(blocks) == 4 * 4
-    assert all(len(block) == 6 and {len(row) for row in block[1:]} == {7} for block in blocks)
-    assert all(block[1] == "│█    │" for block in blocks)  # the first token sees itself alone
+    assert all(len(block) == 6 and {len(row) for row in block[1:]} == {8} for block in blocks)
+    assert all("".join(row[0] for row in block[1:]) == "hello" for block in blocks)
+    assert all(block[1] == "h│█    │" for block in blocks)  # the first token sees itself alone
+    numbers = gptcalc("trace", "byte-demo", "--tokens", "104,195", "--heatmap").out
+    assert "\n│█ │\n" in numbers  # numbers have no letters
 
 
 def test_a_small_copy_says_its_sizes(gptcalc: Command) -> None:

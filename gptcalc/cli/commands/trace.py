@@ -63,6 +63,8 @@ def command(
     gptcalc trace byte-demo --text "To be or not" --heatmap
     gptcalc trace byte-demo --example  # attention by hand
     """
+    from msgspec.structs import replace
+
     from gptcalc import tracing
     from gptcalc.sources import load
 
@@ -109,7 +111,9 @@ def command(
         raise InputError(f"--{seen}: {problem}", "latents and states are not drawn", "unsupported")
     if save is not None:
         _save(save, made.arrays)
-    return Answer(made.trace, show("trace", made.trace, seen), loaded.notes)
+    said = None if text is None else text.encode("utf-8", "replace").decode()  # what no text can hold is a ?
+    found = replace(made.trace, text=said)
+    return Answer(found, show("trace", found, seen), loaded.notes)
 
 
 def _sequences(a: Architecture, tokens: str | None, second: str | None) -> tuple[list[int] | None, list[int]]:
