@@ -6,7 +6,8 @@ and the same with `_f64` from the model in float64 (its norms, softmax and route
 
 Encoders have `hidden` (block 0's input, then every block's output, the last one normed) and no decoding;
 `python -m tests.golden_encoders FOLDER` makes six of them anew; encoder-decoders have `input_ids` or `input_features`
-(1, channels, frames) for the encoder, `decoder_input_ids` (1, 7), `encoder_output` and the last three decoded.
+(1, channels, frames) for the encoder, `decoder_input_ids` (1, 7), `encoder_output` and the last three decoded;
+`python -m tests.golden_two_sequences FOLDER` makes blenderbot-small and nllb-moe anew.
 
 Drafts (eagle3…, dflash…) have `states` beside the tokens, what three layers of a target made of them, and `block`, the
 tokens of a block that is drafted behind them. transformers has no class for them: their truths are those of torch

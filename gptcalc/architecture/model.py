@@ -65,8 +65,14 @@ class Embedding(Strict, frozen=True, kw_only=True):
     type_of: TypeOf | None = None  # which of them a token has; default the first
     affine: bool = False  # rows are moved and multiplied, channel by channel: f·(x + b)
     norm: Norm | None = None
+    normed: Literal["sum", "token"] = "sum"  # the token's row alone, in front of its position (Blenderbot Small)
     projected: Literal["token", "sum", "normed"] = "token"
     projection_bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.normed == "token" and (self.norm is None or self.affine or self.projected != "token"):
+            raise InputError("embedding.normed: token needs embedding.norm, and rows that are widened as they are")
 
 
 class Encoder(Strict, frozen=True, kw_only=True):

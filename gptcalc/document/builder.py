@@ -163,6 +163,7 @@ class Builder:
             type_of=keys.type_of,
             affine=keys.affine,
             norm=norm,
+            normed=keys.normed,
             projected=keys.projected,
             projection_bias=keys.projection_bias,
         )

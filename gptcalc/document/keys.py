@@ -132,6 +132,7 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     rows: Size | None = None  # rows of the position table; default c + offset
     offset: Count = 0  # the row of position 0
     norm: bool | Norm = False  # of what enters
+    normed: Literal["sum", "token"] = "sum"  # what that norm is of
     sinusoids: Sinusoids = "interleaved"  # how sines and cosines are laid out
     types: Count = 0  # rows of the table of token types (segments)
     type_of: TypeOf | None = None

@@ -37,6 +37,8 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
             lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
     else:
         lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=mark)
+    if e.norm is not None and e.normed == "token":
+        norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept)
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
         kind = "0" if e.type_of is None else type_of(e.type_of, "t")
@@ -47,7 +49,7 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     if e.affine:
         text = f"{x} = f_E[{i}]·({x} + b_A[{i}])"
         lines.pointwise(text, saved=whole, component="other", f_E="factor", b_A="offset")
-    if e.norm is not None:
+    if e.norm is not None and e.normed == "sum":
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept if i == "i" else 2)
     if late and e.projected == "normed":
         project(lines, e, kept)

@@ -25,6 +25,8 @@ def embedded(e: Embedding, table: Array, d: int, w: Weights, step: Step) -> Arra
         x = step.linear(x, w, "projection", d, e.projection_bias)
     if e.scale != 1.0:
         x = x * e.scale
+    if e.norm is not None and e.normed == "token":
+        x = normed(x, e.norm, w.at("norm"))
     x = positioned(e, x, w, step)
     if e.types:
         row = np.take(w("types", e.types, x.shape[-1]), step.types(step.tokens), axis=0)
@@ -34,7 +36,7 @@ def embedded(e: Embedding, table: Array, d: int, w: Weights, step: Step) -> Arra
         x = step.linear(x, w, "projection", d, e.projection_bias)
     if e.affine:
         x = (x + w("offset", x.shape[-1])) * w("factor", x.shape[-1])
-    if e.norm is not None:
+    if e.norm is not None and e.normed == "sum":
         x = normed(x, e.norm, w.at("norm"))
     if narrow and e.projected == "normed":
         x = step.linear(x, w, "projection", d, e.projection_bias)

@@ -1,9 +1,13 @@
-"""BART and what is spelled like it: mBART, PLBART, MVP, Pegasus, Blenderbot, Marian, M2M-100 (NLLB), Whisper."""
+"""BART and what is spelled like it: mBART, PLBART, MVP, Pegasus, Blenderbot, Marian, M2M-100 (NLLB and its
+mixtures of experts), Whisper."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from gptcalc.errors import InputError
+from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
 from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, flag, size, tied, when
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
 
@@ -98,6 +102,14 @@ MVP = BART.but(only={"use_prompt": False}, irrelevant=("prompt_length", "prompt_
 
 BLENDERBOT = BART.but(document={**_PRE, "embedding": {"scale": _scale}})
 
+#: the decoder norms its tokens in front of their positions, and so has no use for their scale
+BLENDERBOT_SMALL = BART.but(
+    document={
+        "embedding": {"norm": True, "normed": "token"},
+        "encoder": {**BART.document["encoder"], "embedding": {"scale": _scale, "norm": True}},
+    },
+)
+
 #: positions are fixed sines, which checkpoints store as a table
 PEGASUS = BART.but(document={**_PRE, "embedding": {"scale": _scale}})
 
@@ -125,6 +137,65 @@ M2M100 = BART.but(
         "head": None,
     },
 )
+
+# --- NLLB-MoE ---------------------------------------------------------------------------------------------------------
+
+
+def sparse(side: str) -> Hole:
+    """Every so many layers the last has experts."""
+
+    def read(fields: Fields) -> str:
+        n, step = fields.needed(f"{side}_layers"), fields.size(f"{side}_sparse_step", least=0)
+        if n > MOST_LISTED:
+            raise InputError(f"{fields.within}{side}_layers = {n}: layers of two kinds are read up to {MOST_LISTED}")
+        attention = "attn+cross" if side == "decoder" else "attn"
+        return expression([f"{attention}+{'moe' if step and (i + 1) % step == 0 else 'mlp'}" for i in range(n)])
+
+    return Hole(read)
+
+
+def kept(fields: Fields) -> float:
+    """What dropout in training leaves of the experts, which a pass without it multiplies them by."""
+    return 1.0 - (fields.number("moe_token_dropout") or 0.0)
+
+
+_experts: Names = {
+    "mlp.norm": "ff_layer_norm",
+    "mlp.up": "ffn.fc1",
+    "mlp.down": "ffn.fc2",
+    "moe.norm": "ff_layer_norm",
+    "moe.router": "ffn.router.classifier",
+    "moe.up": "ffn.experts.expert_{e}.fc1",
+    "moe.down": "ffn.experts.expert_{e}.fc2",
+}
+_crossed: Names = {
+    "cross.norm": "cross_attention_layer_norm",
+    **{f"cross.{part}": f"cross_attention.{part}_proj" for part in ("q", "k", "v", "out")},
+}
+
+#: without a capacity that leaves tokens to no expert (moe_eval_capacity_token_fraction below 1)
+NLLB_MOE = M2M100.but(
+    document={
+        "layers": sparse("decoder"),
+        "moe": {
+            "n_experts": size("num_experts"),
+            "top_k": 2,
+            "router": "softmax",
+            "normalize": True,
+            "route_scale": Hole(kept),
+            "bias": when("router_bias", ["router", "up", "down"], ["up", "down"]),
+        },
+        "encoder": {**BART.document["encoder"], "layers": sparse("encoder")},
+    },
+    only={"second_expert_policy": "all", "moe_eval_capacity_token_fraction": (1.0, 1)},
+    irrelevant=("expert_capacity", "router_dtype", "router_ignore_padding_tokens", "router_z_loss_coef",
+                "router_aux_loss_coef", "normalize_router_prob_before_dropping", "batch_prioritized_routing",
+                "output_router_logits"),
+    names={
+        **in_layers("model.decoder.layers.{l}.", {**_experts, **_crossed}),
+        **{f"encoder.{stem}": entry for stem, entry in in_layers("model.encoder.layers.{l}.", _experts).items()},
+    },
+)  # fmt: skip
 
 # --- Whisper ----------------------------------------------------------------------------------------------------------
 
@@ -166,8 +237,10 @@ READERS: dict[str, Reader] = {
     "plbart": BART,
     "mvp": MVP,
     "blenderbot": BLENDERBOT,
+    "blenderbot-small": BLENDERBOT_SMALL,
     "pegasus": PEGASUS,
     "marian": MARIAN,
     "m2m_100": M2M100,
+    "nllb-moe": NLLB_MOE,
     "whisper": WHISPER,
 }

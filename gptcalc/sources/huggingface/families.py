@@ -18,7 +18,7 @@ FAMILIES = {
     "bailing": "bailing_moe bailing_moe_v2",
     "bamba": "bamba",
     "beam": "beam",
-    "bart": "bart mbart pegasus marian m2m_100 whisper plbart mvp blenderbot",
+    "bart": "bart mbart pegasus marian m2m_100 whisper plbart mvp blenderbot blenderbot-small nllb-moe",
     "bert": "bert roberta xlm-roberta camembert mpnet electra",
     "biogpt": "biogpt",
     "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl ibert"

@@ -29,7 +29,6 @@ UNSUPPORTED: dict[str, str] = {
         ("bark", "csm", "dia", "higgs_audio_v2", "kyutai_speech_to_text", "musicgen", "musicgen_melody"), _CODES
     ),
     **dict.fromkeys(("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder"), _TWO_CONFIGS),
-    "blenderbot-small": "a decoder whose tokens are normed in front of their positions is not supported yet",
     "canine": "characters that convolutions pool are not supported yet",
     "convbert": "convolutions whose taps each token makes are not supported yet",
     "esm": "a head over attention weights (contacts) is not supported yet",
@@ -40,7 +39,6 @@ UNSUPPORTED: dict[str, str] = {
     "luke": "entities beside tokens are not supported yet",
     "mobilebert": "bottlenecks around each layer are not supported yet",
     "nezha": "learned distances in keys and values are not supported yet",
-    "nllb-moe": "experts with a capacity in an encoder-decoder are not read yet",
     "perceiver": "latents that read the input by cross-attention are not supported yet",
     "prophetnet": "several next tokens by streams of attention are not supported yet",
     "reformer": "attention among tokens of one hash is not supported yet",
