@@ -50,8 +50,9 @@ def varied(document: Mapping[str, Any], switches: Iterable[str]) -> Document:
                 raise InputError("no such switch", did_you_mean(word, RULES) or f"one of {', '.join(SPELLED)}", "usage")
             if len(numbers) != rule.numbers or not all(n.isdecimal() and 0 < int(n) < 10**9 for n in numbers):
                 raise InputError(f"expected {rule.spelled}", kind="usage")
-            if "encoder" in found:
-                raise InputError("there are no rules for an encoder beside a decoder", kind="unsupported")
+            if "encoder" in found and not rule.both:
+                problem = f"no rule for an encoder beside a decoder; there are {', '.join(OF_BOTH)}"
+                raise InputError(problem, kind="unsupported")
             found = rule.apply(Variant(found), *map(int, numbers))
             build(found)
         except InputError as error:
@@ -109,6 +110,20 @@ class Variant:
     def kind(self, name: str) -> str:
         """The built-in kind that a section is of."""
         return name if name in KINDS else self.kind(self.document[name]["like"])
+
+    def without(self, names: Iterable[str], keys: Iterable[str]) -> None:
+        """Keys leave these sections, and of an encoder beside the decoder itself and all of its own sections."""
+        gone = set(keys)
+        for name in names:
+            if self.section(name):
+                self.change(name, gone)
+        encoder = self.document.get("encoder")
+        if isinstance(encoder, Mapping):
+            kept = {key: value for key, value in encoder.items() if key not in gone}
+            self.document["encoder"] = {
+                key: {k: v for k, v in value.items() if k not in gone} if isinstance(value, Mapping) else value
+                for key, value in kept.items()
+            }
 
     def become(self, name: str, kind: str, left: frozenset[str], **keys: Any) -> None:
         """A section is of another kind, with these keys, and those of its own that the kind has too; `left` fall away,
@@ -177,9 +192,7 @@ def positions(kind: str) -> Callable[[Variant], Document]:
         v.some({**v.attention, **v.latent}, "attention that would see positions")
         if kind == "alibi" and v.latent:
             raise InputError("latent attention has no biases by distance", kind="unsupported")
-        for name in (*v.attention, *v.latent):
-            if v.section(name):
-                v.change(name, SEEN_BY if kind != "rope" else tuple(set(SEEN_BY) - {"rope"}))
+        v.without((*v.attention, *v.latent), SEEN_BY if kind != "rope" else set(SEEN_BY) - {"rope"})
         if kind != "rope":
             v.drop("rope", "learned_frequencies")
         if kind != "learned" and "embedding" in v.document:
@@ -198,9 +211,8 @@ def grouped(v: Variant, n_kv_heads: int | None = None) -> Document:
     for name, mixer in v.latent.items():
         v.become(name, "attn", OF_LATENTS, d_head=mixer.d_v)
     v.drop("n_kv_heads")
-    for name in v.attention:
-        if v.section(name):
-            v.change(name, ("n_kv_heads",))
+    across = [name for name, mixer in v.used.items() if isinstance(mixer, Attention) and mixer.source]
+    v.without((*v.attention, *across), ("n_kv_heads",))
     if n_kv_heads is not None:
         v.document["n_kv_heads"] = n_kv_heads
     return v.document
@@ -325,6 +337,7 @@ class Rule:
         self.spelled = spelled
         self.apply = apply
         self.numbers = spelled.count(":")
+        self.both = spelled in OF_BOTH  # an encoder beside the decoder changes as the decoder does
 
 
 SPELLED: dict[str, Callable[..., Document]] = {
@@ -341,4 +354,6 @@ SPELLED: dict[str, Callable[..., Document]] = {
     "window:W": windows,
     "gdn:K": recurrent,
 }
+#: of an encoder and a decoder side by side, both with what they look at each other by
+OF_BOTH = ("rope", "learned", "none", "gqa:N", "mha")
 RULES = {spelled.partition(":")[0]: Rule(spelled, apply) for spelled, apply in SPELLED.items()}

@@ -34,6 +34,9 @@ L_ATTENTION = 2 * L_D * L_D + 2 * L_D * 8 * 128
 #: Mixtral 8x7B: 8 experts of 14336, 2 a token
 MIXTRAL, M_D = 46_702_792_704, 4096
 
+#: T5 base and Whisper small: 12 layers in either stack, 12 heads of 64; Whisper's keys have no bias
+T5, WHISPER = 222_903_552, 241_734_912
+
 BY_HAND = [
     ("gpt2", "rope", GPT2 - 1024 * D),
     ("gpt2", "alibi", GPT2 - 1024 * D),
@@ -55,6 +58,14 @@ BY_HAND = [
     # experts of 2 · 14336 / 4
     ("mixtral-8x7b", "moe:32:4", MIXTRAL + 32 * (16 * 3 * M_D * 14336 - 8 * 3 * M_D * 14336 + M_D * 24)),
     ("gpt2", "window:100", GPT2),
+    # encoder, decoder, and what the one looks at the other by: keys and values of 4 heads of 64 in place of 12
+    ("t5-base", "gqa:4", T5 - 3 * 12 * 2 * 768 * 8 * 64),
+    ("whisper-small", "gqa:4", WHISPER - 3 * 12 * (2 * 768 + 1) * 8 * 64),
+    # a table of 32 distances for 12 heads in either stack
+    ("t5-base", "rope", T5 - 2 * 32 * 12),
+    ("t5-base", "learned", T5 - 2 * 32 * 12 + 2 * 512 * 768),
+    # 1,500 positions of sound and 448 of text
+    ("whisper-small", "none", WHISPER - (1500 + 448) * 768),
     # 9 of 12 layers: q, k, v, gate, output of 768; convolutions over 4; step and decay of each head; A, its bias; norm
     ("gpt2", "gdn:3", GPT2 + 9 * (5 * D * D + 3 * 4 * D + 2 * D * 12 + 2 * 12 + 64 - ATTENTION)),
     # latent attention whose values are 128 wide becomes 128 heads of 128 with as many keys and values
@@ -169,7 +180,7 @@ def test_what_repeats_is_written_once(blocks: list[str], expression: str) -> Non
         ("gpt2", "gqa:0", "expected gqa:N"),
         ("gpt2", "moe:8", "expected moe:E:K"),
         ("gpt2", "gqa:5", "--with gqa:5: "),
-        ("t5-base", "mha", "there are no rules for an encoder beside a decoder"),
+        ("t5-base", "mla", "no rule for an encoder beside a decoder; there are rope, learned, none, gqa:N, mha"),
         ("bloom-560m", "mla", "latent attention has no biases by distance"),
         ("gemma-2-9b", "mla", "softcap has no counterpart in mla"),
         ("deepseek-v3.2", "mha", "mla.index has no counterpart in attn"),
