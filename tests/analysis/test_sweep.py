@@ -134,6 +134,13 @@ def test_what_must_divide_is_not_free() -> None:
     assert sweep.space.refused == {"attn: n_heads = 32 is not a multiple of n_kv_heads = 3": 16}
 
 
+def test_rows_of_positions_beside_the_context_are_not_free() -> None:
+    """A table of so many rows more than the context has no symbol of its own: 24 channels a row (d = 24)."""
+    axes = {"embedding.rows": [42, 43, 300]}
+    rows = swept(DOCUMENTS["gpt"], axes, columns=("embedding.rows", "total")).rows()
+    assert [row["total"] - rows[0]["total"] for row in rows] == [0, 24, 24 * 258]
+
+
 def test_a_window_is_not_free() -> None:
     """It is a condition, no size."""
     document = {"d": 64, "n_heads": 4, "n_layers": 4, "v": 100, "c": 64, "layers": "n*local+mlp",

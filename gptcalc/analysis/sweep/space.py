@@ -187,6 +187,8 @@ class Space:
         whole = forms(self.build(self.base))
         if not all(alike(a, b) and alike(a, base) for (a, b), base in zip(pairs, whole, strict=True)):
             return False
+        if not all(written_alike(a, b) for a, b in pairs):
+            return False
         symbols: dict[str, str] = {}
         for axis in axes:
             names = [
@@ -388,6 +390,16 @@ def alike(a: Equations, b: Equations) -> bool:
             for x, y in zip(own, others, strict=True)
         )
         for (_, own), (_, others) in zip(left, right, strict=True)
+    )
+
+
+def written_alike(a: Equations, b: Equations) -> bool:
+    """Whether all ranges of two models that are alike are written with the same symbols and numbers. Where a size
+    stands as a number in one (`c+9967` rows of positions), no symbol says how it goes on."""
+    return all(
+        [index.symbol for index in x.ranges().values()] == [index.symbol for index in y.ranges().values()]
+        for own, others in zip(a.main, b.main, strict=True)
+        for x, y in zip(own.lines, others.lines, strict=True)
     )
 
 
