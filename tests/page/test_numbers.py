@@ -7,14 +7,15 @@ import random
 import shutil
 import subprocess
 from contextlib import suppress
-from functools import cache
+from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from gptcalc.analysis.explorer.lengths import pieces, value
+from gptcalc.analysis.explorer.switches import variants
 from gptcalc.analysis.flops import counted
 from gptcalc.analysis.memory.account import held_by
 from gptcalc.analysis.memory.cache import cached
@@ -39,8 +40,8 @@ RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
 NODE = shutil.which("node")
 #: settings of each model: some each time, more by hand
 SOME, MANY = 40, 120
-TRIED = [pytest.param(name, SOME) for name in MODELS]
-TRIED += [pytest.param(name, MANY, marks=pytest.mark.heavy) for name in MODELS]
+TRIED: list[Any] = [(name, SOME) for name in MODELS]
+TRIED += [pytest.param((name, MANY), marks=pytest.mark.heavy) for name in MODELS]
 
 
 def reference(name: str) -> Reference:
@@ -48,22 +49,36 @@ def reference(name: str) -> Reference:
     return {"name": name, **DOCUMENTS[name]} if name in DOCUMENTS else name
 
 
-@cache
-def written(name: str) -> Data:
-    """The data of a page with one model."""
-    model = load(reference(name))
-    found: Data = json.loads(msgspec.json.encode(data([Shown(model.architecture, model.document)])))
-    return found
+class Page(NamedTuple):
+    """The data of a page with one model, and settings of it: the variant's name, its data, and what --set says."""
+
+    name: str
+    data: Data
+    settings: list[tuple[str, Data, At, list[str]]]
 
 
-def settings(name: str, number: int) -> list[tuple[str, Data, At, list[str]]]:
-    """Settings of a model at random, the same every time: the variant's name, its data, and what --set says."""
+@pytest.fixture(scope="module", params=TRIED, ids=lambda tried: f"{tried[0]}-{tried[1]}")
+def page(request: pytest.FixtureRequest) -> Page:
+    """Settings of a model at random, the same every time, and the variants that these are of."""
+    name, number = request.param
     chance = random.Random(f"{name} {number}")
-    found = written(name)
-    (model,) = found["models"]
+    model = load(reference(name))
+    found, refused = variants(model.document, model.architecture)
+    chosen = [chance.choice(sorted(found)) for _ in range(number)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            import_module("gptcalc.report.page.data"),
+            "variants",
+            lambda *_: ({key: found[key] for key in chosen}, refused),
+        )
+        written = json.loads(msgspec.json.encode(data([Shown(model.architecture, model.document)])))
+    return Page(name, written, settings(written, chosen, chance))
+
+
+def settings(written: Data, chosen: list[str], chance: random.Random) -> list[tuple[str, Data, At, list[str]]]:
+    (model,) = written["models"]
     made = []
-    for _ in range(number):
-        variant = chance.choice(sorted(model["variants"]))
+    for variant in chosen:
         structure = model["structures"][model["variants"][variant]]
         keys, said = {}, []
         for key, (path, base) in structure["keys"].items():
@@ -77,7 +92,7 @@ def settings(name: str, number: int) -> list[tuple[str, Data, At, list[str]]]:
         length = chance.choice([model["c"], step * chance.randint(1, longest // step), step])
         phase = chance.choice(sorted(structure["stages"]))
         at = At(keys, length, chance.choice([1, 3, 8]), phase, chance.choice(structure["dtypes"][:3]),
-                chance.choice(found["caches"]), variant.endswith("|on"))  # fmt: skip
+                chance.choice(written["caches"]), variant.endswith("|on"))  # fmt: skip
         made.append((variant, structure, at, said))
     return made
 
@@ -99,20 +114,19 @@ def said(name: str, words: list[str], sets: list[str], at: At) -> dict[str, int]
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "number"), TRIED)
-def test_a_page_says_what_the_program_says(name: str, number: int) -> None:
+def test_a_page_says_what_the_program_says(page: Page) -> None:
     """At the model's own sizes and at others, of every kind of variant, in both phases; what is no model to the one is
     none to the other."""
     checked = 0
-    for variant, structure, at, sets in settings(name, number):
+    for variant, structure, at, sets in page.settings:
         wanted = found = None
         with suppress(InputError):
-            wanted = said(name, structure["words"], sets, at)
+            wanted = said(page.name, structure["words"], sets, at)
         with suppress(NoModel):
-            found = Evaluated(written(name), structure, at).totals()
+            found = Evaluated(page.data, structure, at).totals()
         assert found == wanted, (variant, sets, at)
         checked += found is not None
-    assert checked >= number // 2
+    assert checked >= len(page.settings) // 2
 
 
 SCRIPT = """
@@ -136,13 +150,11 @@ console.log(JSON.stringify(cases.map(([structure, at]) => {
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
-@pytest.mark.parametrize(("name", "number"), TRIED)
-def test_its_script_evaluates_the_same(name: str, number: int) -> None:
+def test_its_script_evaluates_the_same(page: Page) -> None:
     """The page's own script, on the same settings as above: what is no model is none, all else is equal."""
-    data = written(name)
-    cases = [(structure, at) for _, structure, at, _ in settings(name, number)]
+    cases = [(structure, at) for _, structure, at, _ in page.settings]
     script = str(files("gptcalc.report.page") / "numbers.js")
-    given = json.dumps({"data": data, "cases": [(structure, at._asdict()) for structure, at in cases]})
+    given = json.dumps({"data": page.data, "cases": [(structure, at._asdict()) for structure, at in cases]})
     done = subprocess.run(
         [str(NODE), "-e", SCRIPT, script], input=given, capture_output=True, text=True, check=False, encoding="utf-8"
     )
@@ -150,7 +162,7 @@ def test_its_script_evaluates_the_same(name: str, number: int) -> None:
     for (structure, at), found in zip(cases, json.loads(done.stdout), strict=True):
         wanted = None
         with suppress(NoModel):
-            wanted = {key: str(value) for key, value in Evaluated(data, structure, at).totals().items()}
+            wanted = {key: str(value) for key, value in Evaluated(page.data, structure, at).totals().items()}
         assert found == wanted, at
 
 
