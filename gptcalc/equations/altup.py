@@ -45,8 +45,8 @@ def correct(lines: Lines, a: AltUp, read_again: bool) -> None:
     """X′ → X, every stream by its share of what the block changed. `read_again`: a per-layer embedding follows."""
     lines.pointwise(f"Δ_X[t,i] = x[t,i] − X′[t,λ,i], λ = {a.active}", saved=2)
     _router(lines, a)
-    lines.sum("c_X[t,λ] = Σ_δ ρ_X[t,δ]·W_XC[δ,λ] + 1", saved=2, W_XC=Mark("correction", "coefficients"))
-    lines.pointwise("X[t,λ,i] = X′[t,λ,i] + c_X[t,λ]·Δ_X[t,i]", saved=0 if read_again else 2)
+    lines.sum("e_X[t,λ] = Σ_δ ρ_X[t,δ]·W_XC[δ,λ] + 1", saved=2, W_XC=Mark("correction", "coefficients"))
+    lines.pointwise("X[t,λ,i] = X′[t,λ,i] + e_X[t,λ]·Δ_X[t,i]", saved=0 if read_again else 2)
     if not read_again:
         return
     changed_later = a.active > 0  # the first stream is kept as it is with all that leave the block

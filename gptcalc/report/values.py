@@ -158,6 +158,7 @@ VALUES = {
     "n_A": "what the mixing coefficients are made of",
     "ρ_X": "router of the streams",
     "c_X": "how streams predict each other",
+    "e_X": "how much each stream is corrected",
     "y_L": "what the low rank adds",
     "moe.y_L": "what the experts make, of their width",
     "Δ_X": "what the prediction missed",
