@@ -448,7 +448,11 @@ ENCODERS: dict[str, dict[str, Any]] = {
         "bias": "all",
         "embedding": {"types": 2, "norm": True, "normed": "token", "scale": 2.0},
         "layers": "attn+cross+mlp",
-        "encoder": {"n_layers": 1, "layers": "attn+moe", "moe": {"n_experts": 3, "top_k": 2, "d_ff": 13, "route_scale": 0.8}},
+        "encoder": {
+            "n_layers": 1,
+            "layers": "attn+moe",
+            "moe": {"n_experts": 3, "top_k": 2, "d_ff": 13, "route_scale": 0.8},
+        },
     },
     "apart at both ends": {
         "d": 24,
