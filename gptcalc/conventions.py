@@ -119,7 +119,8 @@ FlashAttn: TypeAlias = Annotated[Switch, Option("Whether llama.cpp attends witho
 WEIGHTS = Option(
     "How weights are stored: bf16, fp8, fp8-block, int8, int4[:GROUP[:sym]], awq, gptq, nf4, nf4-double, "
     "mxfp4, fp8-mxfp4, nvfp4, mlx4[:GROUP], exl3:BITS, torchao-int4, or GGUF's: q8_0, q4_k_m, iq3_xs, q4_0:imatrix, "
-    "q4_k_m,blk.[0-3].ffn_down=q6_k (patterns, as --tensor-type), f16, …; a wrong one lists them all. "
+    "q4_k_m,blk.[0-3].ffn_down=q6_k (patterns, as --tensor-type), f16, …; a wrong one lists them all; "
+    "nvfp4,attention=bf16: by component. "
     "Default: as published; in training bf16.",
     "TYPE",
     also=("--quantization",),

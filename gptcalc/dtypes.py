@@ -125,6 +125,7 @@ class Format(NamedTuple):
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
     `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens, but routers with a selection
     bias, which are no linear layers in MLX. `output`: of the output matrix, where it is packed in a way of its own.
+    `apart`: components whose matrices are stored in another format.
     """
 
     name: str
@@ -135,6 +136,26 @@ class Format(NamedTuple):
     mean: bool = False  # a mean over matrices: what one takes is an estimate
     alone: bool = False  # no other program reads it than that which made it
     experts: Packing | None = None  # of the experts' matrices, where they are packed in a way of their own
+    apart: tuple[tuple[str, Format], ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """Its name without what is said of components."""
+        return self.name.partition(",")[0]
+
+    @property
+    def all(self) -> tuple[Format, ...]:
+        """Itself and those of components."""
+        return (self, *(form for _, form in self.apart))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether every weight is a number of its own."""
+        return all(form.packed == "none" for form in self.all)
+
+    def at(self, component: str) -> Format:
+        """The format of this component's matrices."""
+        return next((form for name, form in self.apart if name == component), self)
 
     def of(self, component: str) -> Packing:
         """How a matrix of this component is packed."""
@@ -247,9 +268,34 @@ GROUP_OPTIONS = {
 }
 
 
+#: components that quantisers leave wide, or store in another format
+APART = ("attention", "recurrent", "mlp", "experts", "shared_experts")
+
+
 def weight_format(name: str) -> Format | None:
-    """The format of this name; some with a group: int4:32, gptq:64:sym, w4a16:32:asym, mlx4:32; exl3:4.0. None: not one
-    of these."""
+    """The format of this name; some with a group: int4:32, gptq:64:sym, w4a16:32:asym, mlx4:32; exl3:4.0; with others
+    for some components: nvfp4,attention=bf16. None: not one of these."""
+    first, *apart = name.lower().split(",")
+    form = _one_format(first)
+    if form is None or not apart:
+        return form
+    found = tuple(_apart(text) for text in apart)
+    return form._replace(name=",".join([form.name, *(f"{part}={own.name}" for part, own in found)]), apart=found)
+
+
+def _apart(text: str) -> tuple[str, Format]:
+    component, equals, name = text.partition("=")
+    form = _one_format(name) if equals else None
+    if form is None or component not in APART:
+        raise InputError(
+            f"--dtype: {printable(text)!r} is no format of a component",
+            f"write attention=bf16; {', '.join(APART)}",
+            "usage",
+        )
+    return component, form
+
+
+def _one_format(name: str) -> Format | None:
     word, *options = name.lower().split(":")
     word = SPELLINGS.get(word, word)
     if word in ("exl2", "exl3"):

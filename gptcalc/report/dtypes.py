@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gptcalc.analysis.memory.mixes import MIXES, NEEDS_IMATRIX
 from gptcalc.analysis.memory.mixes import SPELLINGS as MIX_SPELLINGS
-from gptcalc.dtypes import DTYPES, FORMATS, SPELLINGS
+from gptcalc.dtypes import APART, DTYPES, FORMATS, SPELLINGS
 from gptcalc.report.table import Column, Table, View
 
 #: the side of the square matrix whose bits are told
@@ -54,5 +54,6 @@ def known() -> Iterator[Type]:
 def view(found: Sequence[Type]) -> View:
     table = Table(COLUMNS, [[getattr(one, column.key) for column in COLUMNS] for one in found])
     groups = "with a group: int4:32, gptq:64:sym, mlx4:32; by mean bits: exl3:4.0"
-    more = f"{groups}; tensors by hand: q4_k_m,blk.[0-3].ffn_down=q6_k"
+    parts = f"components by hand: nvfp4,attention=bf16 ({', '.join(APART)})"
+    more = f"{groups}; {parts}; tensors by hand: q4_k_m,blk.[0-3].ffn_down=q6_k"
     return View([table, more], table)

@@ -413,7 +413,7 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
     except InputError as error:
         raise error.within(printable(origin, 200)) from None
     name = _name(origin)
-    form = stored(config)
+    form = stored(config).among(reading.architecture)
     own = {"weights": form.weights, "mixed": form.mixed}
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gptcalc.sources import load
 from gptcalc.sources.huggingface.quantization import stored
 from tests.conftest import Command
 
@@ -143,6 +144,96 @@ def test_memory_takes_a_config_as_published(tmp_path: Path, gptcalc: Command) ->
     assert gptcalc("memory", path, "--get", "dtype")[1] == "fp8-block\n"
     wide = 2 * (packed + 128 * 256 + 5 * 256)
     assert gptcalc("memory", path, "--dtype", "bf16", "--get", "per_device.weights")[1] == f"{wide}\n"
+
+
+MOE: dict[str, Any] = {
+    "model_type": "qwen3_5_moe_text", "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 64, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+    "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_conv_kernel_dim": 4, "moe_intermediate_size": 64,
+    "shared_expert_intermediate_size": 64, "num_experts": 8, "num_experts_per_tok": 2, "vocab_size": 128,
+    "max_position_embeddings": 64, "full_attention_interval": 4,
+}  # fmt: skip
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+#: as nvidia/Qwen3.5-122B-A10B-NVFP4 has them
+LINEAR = [f"model.language_model.layers.{n}.linear_attn*" for n in range(3)]
+SHARED = [f"model.language_model.layers.{n}.mlp.shared_expert*" for n in range(4)]
+ATTENTION = ["model.language_model.layers.3.self_attn*"]
+
+
+def read(tmp_path: Path, config: dict[str, Any], method: dict[str, Any]) -> tuple[str | None, bool]:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**config, "quantization_config": method}))
+    storage = load(str(path)).architecture.storage
+    return storage.weights, storage.mixed
+
+
+@pytest.mark.parametrize(
+    ("left", "name", "mixed"),
+    [
+        (["lm_head", "model.visual*", *ATTENTION], "nvfp4,attention=bf16", False),
+        ([*LINEAR, *ATTENTION, *SHARED], "nvfp4,attention=bf16,recurrent=bf16,shared_experts=bf16", False),
+        (["re:.*self_attn.*"], "nvfp4,attention=bf16", False),
+        (["model.layers.*.self_attn"], "nvfp4,attention=bf16", False),
+        ([*LINEAR, "model.layers.4*", "mtp*"], "nvfp4,recurrent=bf16", False),  # layer 4 is the module behind them
+        (LINEAR[:2], "nvfp4", True),
+        ([*ATTENTION, "model.layers.1*"], "nvfp4,attention=bf16", True),
+        ([*ATTENTION, "model.layers.2.mlp.experts.3.down_proj"], "nvfp4,attention=bf16", True),
+        (["model.layers.0.*", "model.layers.1*", "model.layers.2.mlp*", "model.layers.2.linear_attn*", *ATTENTION,
+          "model.layers.3.mlp.experts*", "model.layers.3.mlp.shared_expert*"],
+         "nvfp4,attention=bf16,experts=bf16,recurrent=bf16,shared_experts=bf16", False),
+    ],
+)  # fmt: skip
+def test_components_that_stay_wide(left: list[str], name: str, mixed: bool, tmp_path: Path) -> None:
+    assert read(tmp_path, MOE, {**NVFP4, "ignore": left}) == (name, mixed)
+
+
+def test_dense_and_recurrent_layers_that_stay_wide(tmp_path: Path) -> None:
+    """Kimi's and GLM's first layers are dense."""
+    dense = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.layers.*.mlp"]}
+    assert read(tmp_path, LLAMA, dense) == ("nvfp4,mlp=bf16", False)
+    every = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.layers.0*", "model.layers.1.*"]}
+    assert read(tmp_path, LLAMA, every) == ("nvfp4,attention=bf16,mlp=bf16", False)
+
+
+def test_modules_with_a_format_each(tmp_path: Path) -> None:
+    """ModelOpt's MIXED_PRECISION, as in nvidia/Qwen3.6-27B-NVFP4."""
+    own = {f"model.language_model.layers.{n}.linear_attn.{part}": "FP8" for n in range(3) for part in ("out", "in_z")}
+    own |= {f"model.layers.{n}.mlp.experts.{k}.up_proj": "W4A16_NVFP4" for n in range(4) for k in range(8)}
+    own |= {"model.layers.3.mlp.shared_expert.up_proj": "FP8", "model.layers.3.self_attn.q_proj": "UNKNOWN"}
+    own |= {"mtp.layers.0.mlp.up_proj": "NVFP4", "lm_head": "FP8", "model.layers.9.self_attn.q_proj": "FP8"}
+    each = {module: {"quant_algo": name} for module, name in own.items()}
+    method = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": each}
+    assert read(tmp_path, MOE, method) == ("bf16,experts=nvfp4,recurrent=fp8,shared_experts=fp8", True)
+
+
+def test_memory_of_components_that_stay_wide(tmp_path: Path, gptcalc: Command) -> None:
+    """2 layers: 4 · 256² in 2 bytes, 3 · 256 · 512 in 9 bytes for 16 and two scales of a matrix."""
+    path = tmp_path / "config.json"
+    method = {**NVFP4, "ignore": ["lm_head", *(f"model.layers.{n}.self_attn*" for n in range(2))]}
+    path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
+    rest = 2 * (128 * 256 + 5 * 256)
+    expected = 2 * (2 * 4 * 256**2 + 3 * (256 * 512 // 16 * 9 + 8)) + rest
+    assert gptcalc("memory", path, "--get", "per_device.weights") == (0, f"{expected}\n", "")
+    _, out, _ = gptcalc("memory", path)
+    assert "exact: weights: every tensor as nvfp4,attention=bf16 stores it, as published" in out
+    asked = gptcalc("memory", path, "--dtype", "nvfp4,attention=bf16", "--get", "per_device.weights")
+    assert asked == (0, f"{expected}\n", "")
+    _, out, _ = gptcalc("memory", path, "--dtype", "bf16,mlp=NVFP4", "--get", "per_device.weights")
+    assert out == f"{expected}\n"
+
+
+@pytest.mark.parametrize("dtype", ["nvfp4,attention", "nvfp4,router=bf16", "nvfp4,mlp=q4_k_m", "nvfp4,mlp="])
+def test_a_component_that_is_none(dtype: str, gptcalc: Command) -> None:
+    status, _, err = gptcalc("memory", "llama-3.1-8b", "--dtype", dtype)
+    assert status == 2
+    assert "is no format of a component" in err
+    assert "write attention=bf16; attention, recurrent, mlp, experts, shared_experts" in err
+
+
+def test_weights_by_component_are_not_trained(gptcalc: Command) -> None:
+    status, _, err = gptcalc("memory", "gpt2", "--training", "--dtype", "bf16,mlp=nvfp4")
+    assert status == 2
+    assert "weights are trained in bf16, fp16 or fp32" in err
 
 
 @pytest.mark.parametrize(("model", "name"), [("gpt-oss-20b", "mxfp4"), ("deepseek-v3", "fp8-block"), ("gpt2", "bf16")])

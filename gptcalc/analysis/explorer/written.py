@@ -371,8 +371,9 @@ class Written:
         if dtype not in self.weights:
             self.weights[dtype] = [Weights(model, dtype, Layout()) for model in self.models]
         rows = [own.share(entry, 1).row for own, entry in zip(self.weights[dtype], entries, strict=True)]
-        format = weight_format(dtype)
-        element = format.packing.element if format is not None and rows[0].type == format.name else None
+        whole = weight_format(dtype)
+        format = None if whole is None else whole.at(entries[0].tensor.weight.component)
+        element = format.packing.element if format is not None and rows[0].type == format.plain else None
         above, below = (element.block_bytes, element.block) if element else _ratio(rows[0].bytes, rows[0].params)
         rest = [row.bytes * below - above * row.params for row in rows]
         if any(n % below for n in rest):

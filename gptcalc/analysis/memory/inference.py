@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -128,11 +128,14 @@ class Inference:
         other = copy(self)
         other.generation, other.others = generation, ()
         other.draft = None if self.draft is None else self.draft._of(generation)
-        if self.dtype in (self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
+        if self._is_tiled(self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
             other.weights = other._weights(self.dtype, bool(self.weights.files))
             other._reload()
         other.profile = other._profile()
         return other
+
+    def _is_tiled(self, tiles: Mapping[str, int]) -> bool:
+        return any(form.plain in tiles for form in self.weights.forms)
 
     def _load(self) -> None:
         """Which tensors are where."""
@@ -374,10 +377,10 @@ class Inference:
     @property
     def is_foreign(self) -> bool:
         """Whether the engine has no such format."""
-        form = self.weights.format
-        if form is None or self.weights.files:
+        forms = self.weights.forms
+        if not forms or self.weights.files:
             return False
-        return self.how.engine == "llama.cpp" or (form.alone and self.how.engine != "ideal")
+        return self.how.engine == "llama.cpp" or (any(form.alone for form in forms) and self.how.engine != "ideal")
 
     @property
     def is_mixed(self) -> bool:
@@ -387,7 +390,7 @@ class Inference:
     @property
     def is_padded(self) -> bool:
         """Whether kernels of vLLM pad matrices of this format, more or less by card and version."""
-        return self.generation is not None and self.dtype in GENERATIONS[0].tiles
+        return self.generation is not None and self._is_tiled(GENERATIONS[0].tiles)
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         found = []

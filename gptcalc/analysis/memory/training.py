@@ -85,7 +85,7 @@ class Training:
             if format is None:
                 raise InputError(f"--dtype {self.dtype}: GGUF types are not trained on", "use nf4 or int8", "usage")
             low_rank.check(self.unsplit.stage(0), self.adapted)
-        elif format is None or format.packed != "none":
+        elif format is None or not format.is_wide:
             raise InputError(
                 f"--dtype {self.dtype}: weights are trained in bf16, fp16 or fp32",
                 "with --lora they stay as they are, in nf4, int8 and others",

@@ -123,13 +123,18 @@ class Weights:
                 self.by_hand.check(self._names())
 
     @property
+    def forms(self) -> tuple[Format, ...]:
+        """The format and those of single components; (): GGUF types."""
+        return () if self.format is None else self.format.all
+
+    @property
     def assumed(self) -> str | None:
         """What the format leaves open, where it does: then what tensors take is an estimate."""
         if self.files:
             return None
-        if self.format is not None and self.format.mean:
+        if any(form.mean for form in self.forms):
             return f"{self.dtype}'s bits a weight are a mean; scales and small tensors come on top"
-        if self.format is not None and self.format.packed == "all" and self.has_experts:
+        if self.has_experts and any(form.packed == "all" for form in self.forms):
             return "routers of some of MLX's classes are packed in 8 bits whatever the others are"
         return None
 
@@ -338,13 +343,14 @@ class Weights:
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
             return type_.name, copies * outputs * type_.row_bytes(inputs)
-        if self._is_packed(entry, self.format):
-            tile = self.tiles.get(self.format.name, 1)
-            packing = self.format.of(entry.tensor.weight.component)
-            return self.format.name, copies * packing.bytes(-(-inputs // tile) * tile, outputs)
-        if self.format.output is not None and entry.tensor.weight.use == "logits":
-            return self.format.name, self.format.output.bytes(inputs, outputs)
-        wide = FP32 if entry.tensor.weight.use == "selection" else self.format.wide  # as all checkpoints have it
+        form = self.format.at(entry.tensor.weight.component)
+        if self._is_packed(entry, form):
+            tile = self.tiles.get(form.plain, 1)
+            packing = form.of(entry.tensor.weight.component)
+            return form.plain, copies * packing.bytes(-(-inputs // tile) * tile, outputs)
+        if form.output is not None and entry.tensor.weight.use == "logits":
+            return form.plain, form.output.bytes(inputs, outputs)
+        wide = FP32 if entry.tensor.weight.use == "selection" else form.wide  # as all checkpoints have it
         return wide.name, prod(sizes) * wide.block_bytes
 
     def _is_packed(self, entry: Entry, format: Format) -> bool:
@@ -385,14 +391,15 @@ class Weights:
 
     def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int], at: At) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
-        if whole == mine or not (self.format is None or self._is_packed(entry, self.format)):
+        form = None if self.format is None else self.format.at(entry.tensor.weight.component)
+        if whole == mine or not (form is None or self._is_packed(entry, form)):
             return
         _, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
-        if self.format is None:
+        if form is None:
             block, block_outputs = self._gguf_type(entry, inputs, at).block, 1
         else:
-            packing = self.format.of(entry.tensor.weight.component)
+            packing = form.of(entry.tensor.weight.component)
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)
             block_outputs = packing.group_outputs or 1
         for size, mine_, step in ((inputs, my_inputs, block), (outputs, my_outputs, block_outputs)):

@@ -91,7 +91,7 @@ class Collected:
         """Bytes of a weight. InputError where its type has blocks."""
         name = self.how.dtype
         format = weight_format(name)
-        if format is None or format.packed != "none":
+        if format is None or not format.is_wide or format.apart:
             raise InputError(
                 f"--dtype {printable(name)}: its bytes go by whole blocks, which no polynomial counts",
                 "sweep knows fp32, bf16 and fp16",

@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gptcalc.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    EmbeddingConvolution,
+    Engram,
+    Experts,
+    LatentAttention,
+    Mlp,
+)
 from gptcalc.dtypes import AFFINE, GPTQ, MLX_GROUPS
 
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
+#: ModelOpt's names of algorithms
+MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}
 #: what every format of ours leaves wide
 WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector|mtp")
 
 
 #: what else is left wide where nothing but the experts is packed
 BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
+
+
+#: a module of a layer, or all of it; of layers by number, all of them by a star
+OF_LAYER = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d+|\*)(?:\*|\.\*?(?P<part>.*?)\.?\*?)")
+#: one of all layers
+OF_ALL = re.compile(r"re:\.\*(?P<part>[a-z_]+)\.\*")
+
+
+class Layers(NamedTuple):
+    """What each layer has of what quantisers pack or leave wide; whether recurrent mixers are called self_attn, too."""
+
+    own: list[frozenset[str]]
+    alike: bool
 
 
 class Stored(NamedTuple):
@@ -26,6 +53,89 @@ class Stored(NamedTuple):
     mixed: bool = False
     note: str | None = None
     said: bool = True
+    left: tuple[str, ...] = ()  # what stays wide that it would pack
+    modules: tuple[tuple[str, str], ...] = ()  # modules and their formats, where each has one of its own
+
+    def among(self, architecture: Architecture) -> Stored:
+        """The same for this model: components that stay wide in all layers are named, and are not mixed."""
+        if self.weights is None or not (self.left or self.modules):
+            return self
+        alike = architecture.storage.gguf in ("kimi-linear", "minimax-01")
+        layers = Layers(list(map(_components, architecture.blocks())), alike)
+        if self.modules:
+            return self._replace(weights=_most(self.modules, layers))
+        wide = [set[str]() for _ in layers.own]
+        unclear = [word for word in self.left if not all(_marked(word, layers, wide))]
+        partly = {part for own, left in zip(layers.own, wide, strict=True) for part in own - left}
+        apart = sorted(set[str]().union(*wide) - partly)
+        name = ",".join([self.weights, *(f"{part}=bf16" for part in apart)])
+        return self._replace(weights=name, mixed=bool(unclear) or any(left - {*apart} for left in wide))
+
+
+def _components(block: Block) -> frozenset[str]:
+    """What a layer has, by the components of the equations."""
+    found = set[str]()
+    for unit in (unit for part in block.parts for unit in part.units):
+        match unit:
+            case Block():
+                found |= _components(unit)
+            case Attention() | LatentAttention() | CompressedAttention():
+                found.add("attention")
+            case Mlp():
+                found.add("mlp")
+            case Experts():
+                found |= {"experts"} if unit.shared is None else {"experts", "shared_experts"}
+            case EmbeddingConvolution() | Engram():
+                pass
+            case _:
+                found.add("recurrent")
+    return frozenset(found)
+
+
+def _marked(word: str, layers: Layers, wide: Sequence[set[str]]) -> Iterator[bool]:
+    """Marks what a word of a config leaves wide in layers; whether it is clear what it means there."""
+    found = OF_ALL.fullmatch(word) or OF_LAYER.fullmatch(word)
+    if found is None:
+        yield False
+        return
+    layer = found.groupdict().get("layer") or "*"
+    for number in range(len(layers.own)) if layer == "*" else [int(layer)]:
+        if number < len(layers.own):  # behind them stand multi-token-prediction modules
+            parts = _parts(found["part"], layers.own[number], layers.alike)
+            wide[number] |= parts or set()
+            yield parts is not None
+
+
+def _parts(module: str | None, own: frozenset[str], alike: bool) -> frozenset[str] | None:
+    """The components of a layer that are in a module of it; None where that is unknown. alike: as in Layers."""
+    match module:
+        case None | "":
+            return own
+        case "self_attn":
+            return own & ({"attention", "recurrent"} if alike else {"attention"})
+        case "linear_attn" | "mamba":
+            return own & {"recurrent"}
+        case "mlp":
+            return own & {"mlp"} or own & {"experts", "shared_experts"}
+        case "mlp.shared_expert" | "mlp.shared_experts" | "shared_expert" | "shared_experts":
+            return own & {"shared_experts"}
+        case "mlp.experts" | "experts":
+            return own & {"experts"}
+    return None
+
+
+def _most(modules: Sequence[tuple[str, str]], layers: Layers) -> str:
+    """The format that most modules of a component have; of those with none it is bf16."""
+    seen: dict[str, Counter[str]] = {}
+    for module, name in modules:
+        found = OF_LAYER.fullmatch(module)
+        if found is None or not found["layer"].isdecimal() or int(found["layer"]) >= len(layers.own):
+            continue
+        words = found["part"].split(".")
+        inner = words[0] == "mlp" and len(words) > 1 and "expert" in words[1]
+        for part in _parts(".".join(words[: 2 if inner else 1]), layers.own[int(found["layer"])], layers.alike) or ():
+            seen.setdefault(part, Counter())[name] += 1
+    return ",".join(["bf16", *(f"{part}={seen[part].most_common(1)[0][0]}" for part in sorted(seen))])
 
 
 def stored(config: Mapping[str, Any]) -> Stored:
@@ -55,16 +165,23 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
         config = inner
     method = str(config.get("quant_method") or config.get("quant_algo") or config.get("mode") or "").lower()
     name = _format(method, config)
+    each = config.get("quantized_layers")
+    if name is None and isinstance(each, dict):
+        algorithms = ((module, how.get("quant_algo")) for module, how in each.items() if isinstance(how, dict))
+        own = tuple((str(module), MODELOPT[name]) for module, name in algorithms if name in MODELOPT)
+        if own:
+            return Stored("bf16", True, modules=own)
     if name is None:
         known = f"quantization_config: {method or 'without quant_method'} is no format that is known here"
         return Stored(None, True, f"{known}; weights are taken as bf16 (--dtype)")
-    left = config.get("modules_to_not_convert") or config.get("ignore") or ()
+    left = config.get("modules_to_not_convert") or config.get("ignore") or config.get("exclude_modules") or ()
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
     if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
         return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
     if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
         return Stored(f"{name}:experts")
-    return Stored(name, any(not WIDE.search(word) for word in words) and name != "mxfp4")
+    packed = () if name == "mxfp4" else tuple(word for word in words if not WIDE.search(word))
+    return Stored(name, bool(packed), left=packed)
 
 
 def _format(method: str, config: Mapping[str, Any]) -> str | None:
@@ -90,7 +207,7 @@ def _format(method: str, config: Mapping[str, Any]) -> str | None:
             return _groups(config)
         case "modelopt" | "modelopt_fp4" | "nvfp4" | "fp8" | "fp8_pb_wo":
             algorithm = str(config.get("quant_algo") or "").upper()
-            return {"FP8": "fp8", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}.get(algorithm) or _groups(config)
+            return MODELOPT.get(algorithm) or _groups(config)
     return None
 
 
