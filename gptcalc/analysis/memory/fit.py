@@ -19,7 +19,7 @@ from gptcalc.analysis.memory.settled import settled
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FitRun, Share, possible
-from gptcalc.dtypes import FORMATS
+from gptcalc.dtypes import FORMATS, GPTQ
 from gptcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -180,10 +180,11 @@ def limited_by(device: Device, budget: int) -> str:
 
 def formats(run: Inference) -> list[str]:
     """The weight formats to choose among: GGUF's for llama.cpp and where one of them was asked for, else the others;
-    for an engine those that it reads."""
+    for an engine those that it reads. GPTQ's in other than 4 bits are rare and none of them."""
     if run.how.engine == "llama.cpp" or run.dtype in MIXES:
         return list(MIXES)
-    return [name for name, form in FORMATS.items() if run.how.engine == "ideal" or not form.alone]
+    ideal = run.how.engine == "ideal"
+    return [name for name, form in FORMATS.items() if name not in GPTQ and (ideal or not form.alone)]
 
 
 def widest_dtype(asked: Asked) -> str | None:
