@@ -72,6 +72,16 @@ ScanOption: TypeAlias = Annotated[
 ]  # fmt: skip
 LogitsOption: TypeAlias = Annotated[Logits, Option("Logits of all new tokens, or of the last.")]
 KVDType: TypeAlias = Annotated[str, Option("Data type of the cache; K:V for two.", "TYPE", ("--kv-cache-dtype",))]
+#: what an engine keeps a cache in where nothing is said
+AUTO = "auto"
+PublishedKVType: TypeAlias = Annotated[
+    str,
+    Option(
+        "Data type of the cache; K:V for two. auto: bf16, in vllm and sglang what the files' config names.",
+        "TYPE",
+        ("--kv-cache-dtype",),
+    ),
+]
 StateDType: TypeAlias = Annotated[str, Option("Data type of recurrent states.", "TYPE")]
 EngineOption: TypeAlias = Annotated[
     Engine, Option("How memory is set aside: ideal is what must be held, the others as each program does it.")
@@ -336,6 +346,7 @@ class InferenceRun(CacheRun, frozen=True, kw_only=True):
     """A model that is served: the cache, the weights, one pass, and over how many devices."""
 
     dtype: PublishedType = None
+    kv_dtype: PublishedKVType = AUTO
     phase: PassOption = "prefill"
     logits: LogitsOption = "last"
     overhead: Overhead = 0

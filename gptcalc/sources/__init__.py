@@ -414,7 +414,7 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
         raise error.within(printable(origin, 200)) from None
     name = _name(origin)
     form = stored(config).among(reading.architecture)
-    own = {"weights": form.weights, "mixed": form.mixed}
+    own = {"weights": form.weights, "mixed": form.mixed, "cache": form.cache}
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))
     whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}

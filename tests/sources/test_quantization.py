@@ -222,6 +222,37 @@ def test_memory_of_components_that_stay_wide(tmp_path: Path, gptcalc: Command) -
     assert out == f"{expected}\n"
 
 
+SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
+
+
+@pytest.mark.parametrize(
+    ("method", "engine", "kept"),
+    [
+        ({**NVFP4, "kv_cache_scheme": SCHEME}, "vllm", "fp8"),
+        ({**NVFP4, "kv_cache_scheme": SCHEME}, "sglang", "fp8"),
+        ({**NVFP4, "kv_cache_scheme": SCHEME}, "ideal", "bf16"),
+        ({**NVFP4, "kv_cache_scheme": SCHEME}, "llama.cpp", "bf16"),
+        ({**NVFP4, "kv_cache_quant_algo": "FP8"}, "vllm", "fp8"),
+        ({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}, "vllm", "fp8"),
+        ({**NVFP4, "kv_cache_scheme": {**SCHEME, "dynamic": True}}, "vllm", "bf16"),
+        ({**NVFP4, "kv_cache_quant_algo": None}, "vllm", "bf16"),
+        ({"quant_method": "fp8", "kv_cache_scheme": SCHEME}, "vllm", "bf16"),
+        (NVFP4, "vllm", "bf16"),
+    ],
+)
+def test_the_cache_that_a_config_names(
+    method: dict[str, Any], engine: str, kept: str, tmp_path: Path, gptcalc: Command
+) -> None:
+    """vLLM's --kv-cache-dtype auto (resolve_kv_cache_dtype_string) and SGLang's (configure_kv_cache_dtype)."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
+    asked = (path, "--context", "64", "--engine", engine, "--get", "kv_dtype")
+    assert gptcalc("memory", *asked)[1] == f"{kept}\n"
+    for command in ("fit", "serve"):
+        assert gptcalc(command, *asked, "--device", "l40s")[1] == f"{kept}\n"
+    assert gptcalc("memory", *asked, "--kv-dtype", "bf16")[1] == "bf16\n"
+
+
 @pytest.mark.parametrize("dtype", ["nvfp4,attention", "nvfp4,router=bf16", "nvfp4,mlp=q4_k_m", "nvfp4,mlp="])
 def test_a_component_that_is_none(dtype: str, gptcalc: Command) -> None:
     status, _, err = gptcalc("memory", "llama-3.1-8b", "--dtype", dtype)

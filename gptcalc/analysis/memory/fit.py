@@ -83,7 +83,7 @@ def judged(
     stage, device = fuller.fullest(asked.batch, asked.context)
     found = replace(
         answer(asked, device, capacity, how.utilization),
-        kv_dtype=how.kv_dtype,
+        kv_dtype=run.how.kv_dtype,
         engine=how.engine,
         estimated=fuller.estimated(stage, asked.batch, asked.context),
         passes=run.passes(),

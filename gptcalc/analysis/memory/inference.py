@@ -12,7 +12,7 @@ from gptcalc.analysis.memory import sglang
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
-from gptcalc.analysis.memory.forms import is_published, published
+from gptcalc.analysis.memory.forms import is_published, kept_in, published
 from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
 from gptcalc.analysis.memory.llamacpp import Buffers
@@ -32,7 +32,7 @@ from gptcalc.analysis.memory.vllm import (
 from gptcalc.analysis.memory.weights import Share, Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import ALL, FitRun, InferenceRun
+from gptcalc.conventions import ALL, AUTO, FitRun, InferenceRun
 from gptcalc.dtypes import FP32, MXFP4
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
@@ -65,6 +65,8 @@ class Inference:
         if architecture.sees_all and how.engine == "ideal" and how.prefill_chunk not in (None, ALL):
             problem = f"--prefill-chunk: {architecture.name} sees all tokens at once, so no pass takes a part"
             raise InputError(problem, "leave it out", "usage")
+        if how.kv_dtype == AUTO:
+            how = replace(how, kv_dtype=kept_in(architecture, how.engine))
         self.architecture = architecture
         self.how = how
         self.parallel = layout(architecture, how)

@@ -67,7 +67,7 @@ def served(
         starts=found.requests > 0,
         context=context,
         dtype=run.dtype,
-        kv_dtype=how.kv_dtype,
+        kv_dtype=run.how.kv_dtype,
         engine=how.engine,
         devices=run.parallel.devices,
         parallel=run.parallel.shown(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gptcalc.architecture import (
     Architecture,
@@ -54,6 +54,7 @@ class Stored(NamedTuple):
     note: str | None = None
     said: bool = True
     left: tuple[str, ...] = ()  # what stays wide that it would pack
+    cache: Literal["fp8"] | None = None  # what engines keep the cache in
     modules: tuple[tuple[str, str], ...] = ()  # modules and their formats, where each has one of its own
 
     def among(self, architecture: Architecture) -> Stored:
@@ -145,13 +146,26 @@ def stored(config: Mapping[str, Any]) -> Stored:
     for place in places:
         for key in ("quantization_config", "quantization", "compression_config"):
             if isinstance(place.get(key), dict) and place[key]:
-                found = _quantized(place[key])
+                found = _quantized(place[key])._replace(cache=_cache(place[key]))
                 return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
     for place in places:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
                 return Stored(PLAIN[word.removeprefix("torch.")])
     return Stored(None, said=False)
+
+
+def _cache(config: Mapping[str, Any]) -> Literal["fp8"] | None:
+    """What vLLM and SGLang make of a cache whose type ModelOpt's config names; of others than fp8 nothing is known."""
+    inner = config.get("quantization", config)
+    method = str(config.get("quant_method", "modelopt" if "quantization" in config else ""))
+    if not isinstance(inner, dict) or not method.startswith("modelopt"):
+        return None
+    asked = inner.get("kv_cache_scheme") or inner.get("kv_cache_quant_algo")
+    if isinstance(asked, dict):
+        known = {"dynamic": False, "num_bits": 8, "type": "float"}
+        return "fp8" if {key: asked.get(key) for key in known} == known else None
+    return "fp8" if str(asked).lower() == "fp8" else None
 
 
 def _has_experts_of_four_bits(found: Stored, config: Mapping[str, Any]) -> bool:
