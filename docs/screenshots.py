@@ -27,6 +27,7 @@ COLUMNS = 92
 #: pictures: their addresses, sizes and schemes
 PAGES = {
     "page": ("#m=gpt2", (1240, 820), "light"),
+    "page-weights": ("#m=gpt2", (1240, 970), "light"),
     "page-two": ("#m=llama-3-8b|m=deepseek-v3&phase=decode", (1240, 900), "dark"),
 }
 
@@ -56,6 +57,9 @@ def pages(browser: Browser, file: Path) -> None:
             for fold in page.locator(".controls summary").all():
                 fold.click()
             page.evaluate("document.querySelector('.drawing').scrollIntoView()")
+        if name == "page-weights":
+            page.locator(".origin summary").click()
+            page.evaluate("document.querySelector('.origin').scrollIntoView()")
         page.screenshot(path=IMAGES / f"{name}.png")
         context.close()
 
