@@ -33,6 +33,7 @@ How mixers without a growing cache are written:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -117,19 +118,19 @@ def weight(prefix: Prefix, mark: Mark | str, component: str) -> Weight:
 Named: TypeAlias = float | tuple[float, ...]
 
 
-class Tensor(Struct, frozen=True, eq=False):
+class Tensor(Struct, frozen=True, eq=False, dict=True):
     """A learned tensor as a line defines it."""
 
     weight: Weight
     line: Line
     reference: Reference
 
-    @property
+    @cached_property
     def indices(self) -> list[Index]:
         """What the tensor's indices run over, as it is written."""
         return [self.line.scope[letter] for letter in self.reference.indices]
 
-    @property
+    @cached_property
     def params(self) -> int:
         return prod([index.size for index in self.indices])
 
@@ -151,7 +152,7 @@ class Tensor(Struct, frozen=True, eq=False):
             return Fraction(self.params * chosen.active, chosen.choices)
         return self.active
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """What is done with it, read off its place in the line."""
         roles = {index.role for index in self.indices}
@@ -171,7 +172,7 @@ class Tensor(Struct, frozen=True, eq=False):
             (line.weights[f.name].key for f in line.statement.factors if f.name in line.weights), self.weight.key
         )
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """A matrix's shape as inputs × outputs, a bias's as outputs (experts in front); any other as it is indexed."""
         if self.line.kind != "sum":

@@ -141,6 +141,14 @@ def test_rows_of_positions_beside_the_context_are_not_free() -> None:
     assert [row["total"] - rows[0]["total"] for row in rows] == [0, 24, 24 * 258]
 
 
+def test_a_table_of_positions_that_ends_before_the_context_is_no_point() -> None:
+    """Of 3, 20 and 42 rows, 2 of them kept, only the last have 30 positions (d = 24)."""
+    sweep = swept(DOCUMENTS["gpt"], {"embedding.rows": [3, 20, 42, 50]}, contexts=(30,), columns=("total",))
+    rows = [row["total"] for row in sweep.rows()]
+    assert rows == [rows[0], rows[0] + 24 * 8]
+    assert sum(sweep.space.refused.values()) == 2
+
+
 def test_a_window_is_not_free() -> None:
     """It is a condition, no size."""
     document = {"d": 64, "n_heads": 4, "n_layers": 4, "v": 100, "c": 64, "layers": "n*local+mlp",

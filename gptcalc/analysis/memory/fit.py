@@ -99,8 +99,9 @@ def advised(found: Fit, asked: Asked) -> Fit:
     run = asked.run
     if not isinstance(run, Inference):
         return found
-    changes = {} if found.fits else dict(_changes(asked, run, found))
-    return replace(found, widest_dtype=widest_dtype(asked), would_fit=changes)
+    widest = widest_dtype(asked)
+    changes = {} if found.fits else dict(_changes(asked, run, found, widest))
+    return replace(found, widest_dtype=widest, would_fit=changes)
 
 
 def condition(run: Inference, every: Inference, asked: Asked, device: Device) -> str | None:
@@ -201,12 +202,11 @@ def widest_dtype(asked: Asked) -> str | None:
     return next((name for name, size in fitting.items() if 100 * size >= 99 * most_bytes), None)
 
 
-def _changes(asked: Asked, run: Inference, found: Fit) -> Iterator[tuple[str, Any]]:
+def _changes(asked: Asked, run: Inference, found: Fit, widest: str | None) -> Iterator[tuple[str, Any]]:
     """Single changes after which it would fit."""
     yield from less_work(found)
-    narrower = widest_dtype(asked)
-    if narrower is not None:
-        yield "dtype", narrower
+    if widest is not None:
+        yield "dtype", widest
     for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
         if asked.fits(run.changed(kv_dtype=kv_dtype)):
             yield "kv_dtype", kv_dtype

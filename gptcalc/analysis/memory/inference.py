@@ -68,6 +68,8 @@ class Inference:
         if how.kv_dtype == AUTO:
             how = replace(how, kv_dtype=kept_in(architecture, how.engine))
         self.architecture = architecture
+        self.sees_all = architecture.sees_all
+        self.state_chunk = mamba_chunk(architecture) if how.engine == "vllm" else 0
         self.how = how
         self.parallel = layout(architecture, how)
         self.draft = None if draft is None else self._beside(draft)
@@ -268,7 +270,7 @@ class Inference:
             return NEWEST
         modules = self.architecture.mtp.n if self.how.mtp and self.architecture.mtp is not None else 0
         guessed = max(modules, self.draft is not None)
-        return self.generation.paging(self.parallel.pp, guessed, mamba_chunk(self.architecture))
+        return self.generation.paging(self.parallel.pp, guessed, self.state_chunk)
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
@@ -301,7 +303,7 @@ class Inference:
     @property
     def chunk(self) -> int:
         """Tokens of one pass of a prefill; all of them where each sees those behind it."""
-        if self.architecture.sees_all and self.how.engine == "ideal":
+        if self.sees_all and self.how.engine == "ideal":
             return ALL
         return chunk_of(self.how.engine, self.how.prefill_chunk)
 

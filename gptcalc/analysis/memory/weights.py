@@ -69,6 +69,15 @@ class Share(NamedTuple):
         return any(index.shard == "vocab" for index in self.tensor.indices)
 
 
+class Divided(NamedTuple):
+    """A tensor as one device holds it, in whatever format."""
+
+    entry: Entry
+    whole: list[int]  # what its indices run over
+    mine: list[int]  # what they do on one device
+    shape: tuple[int, ...]
+
+
 class Weights:
     """A model's weights in one format, split one way."""
 
@@ -99,6 +108,7 @@ class Weights:
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         files = architecture.storage.files if filed else None
         self.files = {} if files is None else files.tensors
+        self.divided: dict[int, Divided] = {}  # which all formats share
         self._set_format(dtype)
 
     def in_format(self, dtype: str) -> Weights:
@@ -316,15 +326,23 @@ class Weights:
         at = At(given=self._given(entry, self._outside(entry))) if at is None else at
         if stored is None:
             stored = self.files.get(entry.tensor.weight.key)
-        indices = entry.tensor.indices
-        whole = [index.size for index in indices]
-        mine = local(indices, self.parallel, self.multiple)
+        _, whole, mine, shape = self._divided(entry)
         row = undivided = self._row(entry, mine, times, at, stored)
         if again or mine != whole:
             undivided = self._row(entry, whole, 0 if again else times, at, stored)
             self._check_blocks(entry, whole, mine, at)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
-        return Share(row, undivided, entry.tensor, _shape(entry.tensor, mine), entry.stage.name, fused)
+        return Share(row, undivided, entry.tensor, shape, entry.stage.name, fused)
+
+    def _divided(self, entry: Entry) -> Divided:
+        """How a tensor is split, found once for all formats."""
+        found = self.divided.get(id(entry))
+        if found is None:
+            indices = entry.tensor.indices
+            mine = local(indices, self.parallel, self.multiple)
+            found = Divided(entry, [index.size for index in indices], mine, _shape(entry.tensor, mine))
+            self.divided[id(entry)] = found  # which holds the entry, so that no other one gets its id
+        return found
 
     def _row(self, entry: Entry, sizes: list[int], times: int, at: At, stored: tuple[str, int] | None) -> Tensors:
         if stored is None:

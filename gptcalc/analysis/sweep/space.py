@@ -214,7 +214,7 @@ class Space:
             if HELD & set(self.figures):
                 collected = Collected(model, self.how, symbols, False, spans | self._spans(model))
                 FIGURES["activations_bytes"].collect(collected)
-        except NotPolynomial:
+        except (NotPolynomial, Impossible):  # or a table of positions that ends before a context
             return False
         return True
 
