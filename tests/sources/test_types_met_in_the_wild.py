@@ -75,6 +75,40 @@ WITHOUT_LATENTS = {
         # Qwen-7B's, which has the same sizes under the newer names
         (QWEN_7B_OLDER, 7_721_324_544),
         # one table; 40 times 4·d² and 3·d·n_inner with their biases and two norms; a norm
+        # of flash-linear-attention: 340M as it is trained with flame, whose MLP has 2/3 of 4·d rounded up to 256, and
+        # grouped with biases and norms of queries and keys
+        (
+            {
+                "model_type": "transformer",
+                "attention_bias": False,
+                "fuse_cross_entropy": True,
+                "fuse_norm": True,
+                "hidden_act": "swish",
+                "hidden_size": 1024,
+                "max_position_embeddings": 8192,
+                "num_heads": 16,
+                "num_hidden_layers": 24,
+                "norm_eps": 1e-6,
+                "tie_word_embeddings": False,
+                "vocab_size": 32000,
+            },
+            2 * 32000 * 1024 + 24 * (4 * 1024**2 + 3 * 1024 * 2816 + 2 * 1024) + 1024,
+        ),
+        (
+            {
+                "model_type": "transformer",
+                "hidden_size": 512,
+                "num_heads": 8,
+                "num_kv_heads": 2,
+                "qkv_bias": True,
+                "qk_norm": True,
+                "window_size": 256,
+                "intermediate_size": 1000,
+                "num_hidden_layers": 3,
+                "vocab_size": 99,
+            },
+            2 * 99 * 512 + 3 * (2 * 512**2 + 2 * 512 * 128 + 512 + 2 * 128 + 2 * 64 + 3 * 512 * 1000 + 2 * 512) + 512,
+        ),
         (
             BTLM_3B,
             50257 * 2560 + 32 * (4 * 2560**2 + 4 * 2560 + 3 * 2560 * 6826 + 2 * 6826 + 2560 + 4 * 2560) + 2 * 2560,

@@ -44,6 +44,7 @@ FAMILIES = {
     "exaone": "exaone exaone4 exaone_moe",
     "falcon": "falcon RefinedWebModel RefinedWeb",
     "falcon_h1": "falcon_h1",
+    "fla_transformer": "transformer",
     "fla": "delta_net gated_deltanet gla gsa hgrn hgrn2 samba",
     "flint": "flint",
     "gemma": "gemma gemma2 gemma3_text gemma3n_text gemma4_text gemma4_unified_text vaultgemma",
