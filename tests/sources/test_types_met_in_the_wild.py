@@ -180,6 +180,53 @@ def test_totals(config: dict[str, Any], total: int) -> None:
     assert params(build(read(config).document)).total == total
 
 
+LLAMA = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+    "vocab_size": 1000, "max_position_embeddings": 128,
+}  # fmt: skip
+SMALL_LLAMA = 2 * 1000 * 64 + 2 * (4 * 64**2 + 3 * 64 * 96 + 2 * 64) + 64
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**LLAMA, "model_type": "llava_llama", "architectures": ["LlavaLlamaForCausalLM"], "mm_hidden_size": 1024,
+         "mm_projector_type": "mlp2x_gelu", "mm_vision_tower": "openai/clip-vit-large-patch14-336"},
+        {"model_type": "llava_llama", "architectures": ["LlavaLlamaModel"], "hidden_size": 64,
+         "llm_cfg": {**LLAMA, "architectures": ["LlamaForCausalLM"]}, "vision_tower_cfg": {"hidden_size": 1024}},
+    ],
+    ids=["flat", "inside"],
+)  # fmt: skip
+def test_llamas_that_see_images(config: dict[str, Any]) -> None:
+    """LLaVA's own files, and VILA's."""
+    assert params(build(read(config).document)).total == SMALL_LLAMA
+
+
+def test_a_name_of_another_family_may_say_what_the_class_assumes() -> None:
+    """Step-3.7-Flash's 288 experts under another name, in a file for a class that isn't known."""
+    config = {"model_type": "step3p7", "architectures": ["Step3p7FlashForCausalLM"], "num_experts": 288}
+    assert any("counted as" in note for note in read(config).notes)
+    with pytest.raises(InputError, match="may read num_experts = 12"):
+        read({**config, "num_experts": 12})
+
+
+def test_gated_slots_with_a_bare_norm() -> None:
+    """flash-linear-attention's class has no weight in the norm of what heads read then; convolutions that aren't there
+    share nothing."""
+    config = {
+        "model_type": "gsa",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_heads": 4,
+        "vocab_size": 1000,
+        "share_conv_kernel": True,
+    }
+    with_weight = params(build(read(config).document)).total
+    assert params(build(read({**config, "elementwise_affine": False}).document)).total == with_weight - 2 * 64
+    with pytest.raises(InputError, match="one convolution for all"):
+        read({**config, "use_short_conv": True})
+
+
 @pytest.mark.parametrize(
     ("config", "concept"),
     [

@@ -16,7 +16,7 @@ from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Reader
 from gptcalc.sources.huggingface.target import Target, first_class, letters, may_be_read, stem, target
 from gptcalc.sources.huggingface.tensors import TensorNames
-from gptcalc.sources.huggingface.unread import Ignored, tolerance
+from gptcalc.sources.huggingface.unread import Ignored, restates, tolerance
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from gptcalc.sources.huggingface.wrappers import text_model
 
@@ -108,9 +108,8 @@ def assumed_class(aim: Target, fields: Fields) -> str:
     """A config for a class of which nothing is known, counted as the class of its type: only where nothing that it
     says beyond that class means structure elsewhere."""
     unread = [name for note in fields.notes if isinstance(note, Ignored) for name in note.names]
-    risky = [
-        name for name in may_be_read(n.removeprefix(fields.within) for n in unread) if name not in tolerance().ignore
-    ]
+    own = [name.removeprefix(fields.within) for name in unread]
+    risky = [n for n in may_be_read(own) if n not in tolerance().ignore and not restates(n, fields)]
     known = fields.known.classes if fields.known else ()
     usual = next((name for name in known if name.endswith(("ForCausalLM", "LMHeadModel"))), fields.model_type)
     of = f"architectures names {printable(aim.name or '')}, which is not a class of {fields.model_type}"

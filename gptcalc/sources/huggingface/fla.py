@@ -64,6 +64,15 @@ ROPE_THETA = 10000.0
 OUT_NORM: dict[str, Any] = {"over": "head", "eps": number("norm_eps")}
 KERNEL = when("use_short_conv", size("conv_size"))
 
+
+def own_kernels(fields: Fields) -> int | None:
+    """Older classes could have one convolution for queries, keys and values; which says nothing where there is none."""
+    shared, convolved = fields.get("share_conv_kernel"), fields.flag("use_short_conv")
+    if convolved and shared:
+        raise fields.unsupported("share_conv_kernel", "one convolution for all is not understood")
+    return fields.needed("conv_size") if convolved else None
+
+
 DEFAULTS: dict[str, Any] = {
     "hidden_size": 2048, "num_hidden_layers": 24, "vocab_size": 32000, "max_position_embeddings": 2048,
     "hidden_ratio": 4, "hidden_act": "swish", "norm_eps": 1e-6, "tie_word_embeddings": False, "expand_v": 1,
@@ -331,15 +340,21 @@ GATED_SLOTS = hybrid(
             "d_v": head_width("expand_v"),
             "n_slots": Hole(slots),
             "divisor": number("gate_logit_normalizer"),
-            "kernel": KERNEL,
-            "out_norm": {"eps": FUSED_EPS},
+            "kernel": Hole(own_kernels),
+            "out_norm": {"eps": FUSED_EPS, "weight": when("elementwise_affine", None, False)},
         },
     },
-    {**DEFAULTS, "num_heads": 4, "num_slots": 64, "gate_logit_normalizer": 8, "use_short_conv": False},
+    {
+        **DEFAULTS,
+        "num_heads": 4,
+        "num_slots": 64,
+        "gate_logit_normalizer": 8,
+        "use_short_conv": False,
+        "elementwise_affine": True,
+    },
     {
         "hidden_act": "swish",
         "feature_map": "swish",
-        "elementwise_affine": True,
         "expand_v": 1,  # the norm of what heads read has the model's width
         "exapnd_v": 1,
         "attnres_block_size": None,

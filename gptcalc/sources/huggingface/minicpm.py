@@ -11,7 +11,9 @@ from gptcalc.sources.huggingface.youtu import YOUTU
 
 
 def depth_scale(fields: Fields) -> float | None:
-    depth = fields.number("scale_depth")
+    depth, among = fields.number("scale_depth"), fields.size("mup_denominator")
+    if among not in (None, fields.needed("num_hidden_layers")):
+        raise fields.unsupported("mup_denominator", "another number than that of the layers is not understood")
     return None if depth is None else float(depth / fields.needed("num_hidden_layers") ** 0.5)
 
 

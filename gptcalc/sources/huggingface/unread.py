@@ -143,8 +143,6 @@ SIZES = (
     ("sliding_window", "sliding_window_size", "window_size"),
     ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k"),
     ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
-    ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k"),
-    ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
 )
 
 
@@ -163,6 +161,13 @@ LAYER_TYPES = frozenset({
     "hybrid_sliding", "reference_sliding_attention", "linear_attention",
     "mamba", "attention", "deepseek_sparse_attention", "qwen_sparse_attention",  # older names
 })  # fmt: skip
+
+
+def restates(name: str, fields: Fields) -> bool:
+    """Whether a field is another family's name for a size that the class reads, and says the same."""
+    same = next((group for group in SIZES if name in group), ())
+    value = fields.values.get(name)
+    return any(fields.values.get(own, fields.defaults.get(own)) == value for own in same if fields.reads(own))
 
 
 def restated(name: str, value: Any, fields: Fields) -> None:

@@ -20,7 +20,7 @@ UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(("mra", "nystromformer", "yoso"), _APPROXIMATED),
     **dict.fromkeys(("big_bird", "bigbird_pegasus"), _OF_BLOCKS),
     **dict.fromkeys(("led", "longformer", "longt5", "pegasus_x"), _GLOBAL),
-    **dict.fromkeys(("clip", "clip_text_model", "imagegpt", "siglip", "vit"), _IMAGES),
+    **dict.fromkeys(("clip", "clip_text_model", "clip_vision_model", "imagegpt", "siglip", "vit"), _IMAGES),
     **dict.fromkeys(("layoutlm", "tapas"), _PLACES),
     **dict.fromkeys(("neomme", "pix2struct", "pp_formulanet", "udop", "ultravbert"), _PATCHES),
     **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), _SPEECH),
