@@ -24,6 +24,7 @@ TYPES: dict[str, dict[str, Any]] = json.loads((TESTS / "data" / "causal_lm_types
 APART = {
     "bart": "the class is the decoder alone",
     "blenderbot": "the class is the decoder alone",
+    "blenderbot-small": "the class is the decoder alone",
     "mvp": "the class is the decoder alone",
     "plbart": "the class is the decoder alone",
     "deepseek_v2": "the class leaves num_experts_per_tok open",

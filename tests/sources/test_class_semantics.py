@@ -238,6 +238,27 @@ def test_heads_that_a_class_can_not_run_are_refused(model_type: str) -> None:
         read({"model_type": model_type, **SMALL, "head_dim": 24})
 
 
+@pytest.mark.parametrize(
+    ("bias", "factor"), [("attention_bias", "attention_in_multiplier"), ("mamba_proj_bias", "ssm_in_multiplier")]
+)
+def test_a_factor_of_the_input_is_none_of_the_bias(bias: str, factor: str) -> None:
+    """Falcon-H1's class multiplies what projections read, so that a bias behind them has no factor."""
+    config = {"model_type": "falcon_h1", **SMALL, "mamba_d_ssm": 64, "mamba_n_heads": 8, "mamba_d_head": 8}
+    for fields in ({bias: True}, {factor: 0.5}):
+        assert read({**config, **fields}).document
+    with pytest.raises(InputError, match="beside a factor"):
+        read({**config, bias: True, factor: 0.5})
+
+
+def test_a_decoder_is_as_deep_as_its_class_finds_before_other_names() -> None:
+    """UMT5's class, of num_hidden_layers alone: 13 layers of the encoder, its default of 8 of the decoder."""
+    sizes = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_heads": 4, "vocab_size": 97}
+    found = arch({"model_type": "umt5", **sizes, "num_hidden_layers": 13})
+    assert found.encoder is not None
+    assert (found.encoder.n_layers, found.n_layers) == (13, 8)
+    assert arch({"model_type": "umt5", **sizes, "num_layers": 3}).n_layers == 3
+
+
 def test_either_flag_ties_llava() -> None:
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL, "tie_word_embeddings": False}}
     assert total({**config, "tie_word_embeddings": True}) == 129_664

@@ -17,6 +17,8 @@ def scores(fields: Fields) -> float:
     """Queries and keys are projected from an input that has a factor, and keys have one more."""
     width = fields.size("head_dim") or fields.needed("hidden_size") // fields.needed("num_attention_heads")
     into = fields.number("attention_in_multiplier") or 1.0
+    if into != 1.0 and fields.flag("attention_bias"):
+        raise fields.unsupported("attention_bias", "biases beside a factor of the input are not understood")
     return float(into * into * (fields.number("key_multiplier") or 1.0) / math.sqrt(width))
 
 
@@ -26,6 +28,8 @@ def factors(fields: Fields) -> list[float]:
     if len(own) != 5 or not all(isinstance(x, (int, float)) for x in own):
         fields.wrong(("ssm_multipliers",), "5 numbers", own)
     into = fields.number("ssm_in_multiplier") or 1.0
+    if into != 1.0 and fields.flag("mamba_proj_bias"):
+        raise fields.unsupported("mamba_proj_bias", "biases beside a factor of the input are not understood")
     return [float(into * x) for x in own]
 
 

@@ -29,6 +29,17 @@ def feed_forward(fields: Fields) -> str:
     return GATED[function] if gated else function
 
 
+def decoder_depth(fields: Fields) -> int:
+    """The decoder's own, or as deep as num_layers says. Where a config calls the encoder's depth num_hidden_layers, the
+    class has looked before: its default is left for the decoder."""
+    own = fields.size("num_decoder_layers")
+    if own is not None:
+        return own
+    usual = fields.defaults.get("num_layers")
+    needed = fields.needed("num_layers")
+    return needed if fields.values.get("num_layers") is not None or not isinstance(usual, int) else usual
+
+
 def scaled_if_tied(fields: Fields) -> float | None:
     """Logits are scaled by 1/√d where the table serves as output matrix; later files say so apart."""
     said = fields.get("scale_decoder_outputs")
@@ -97,7 +108,7 @@ T5 = Reader(
         "v": size("vocab_size"),
         "c": size("n_positions"),
         "n_heads": size("num_heads", "num_attention_heads"),
-        "n_layers": Hole(lambda fields: fields.size("num_decoder_layers") or fields.needed("num_layers")),
+        "n_layers": Hole(decoder_depth),
         "d_head": size("d_kv", "head_dim"),
         "d_ff": size("d_ff"),
         "tying": tied(TIED_ANYWAY),
