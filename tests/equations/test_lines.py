@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -280,11 +281,15 @@ def test_every_form_of_latent_attention(name: str) -> None:
     held_in_a_step(architecture(name), "expanded", "expanded", "expanded")
 
 
+@cache
+def small_copies() -> list[tuple[Architecture, str]]:
+    """Of all presets, each with a preset's name; those that are alike stand once."""
+    return list({replace(shrink(load(name).architecture), name="small"): name for name in names()}.items())
+
+
 @pytest.mark.parametrize("share", range(8))
 def test_every_preset(share: int) -> None:
-    """The small copies of all presets; those that are alike run once."""
-    apart = {replace(shrink(load(name).architecture), name="small"): name for name in names()}
-    for small, name in list(apart.items())[share::8]:
+    for small, name in small_copies()[share::8]:
         try:
             held(small)
             held_in_a_step(small)
