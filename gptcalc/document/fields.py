@@ -27,7 +27,7 @@ class Field(Struct, frozen=True):
     usual: type[Struct] | None  # which of them it is by default
     optional: bool  # it may be None
     switch: bool  # true and false say whether it is there
-    flat: bool
+    flat: frozenset[str]  # keys that stand beside the owner's
     word: str | None  # of these keys the one that may stand for all: qk_norm: head
     norm: str | None  # which norm it is by default: the model's, or that without a weight; or like the model's
 
@@ -48,7 +48,8 @@ def declared(struct: type[Struct]) -> tuple[Field, ...]:
         norm = extra.get("norm") if default is NODEFAULT or extra.get("norm") == "like" else None
         switch = optional and bool not in options
         word = WORDS.get(structs[0])
-        found.append(Field(key, structs, usual, optional, switch, extra.get("flat", False), word, norm))
+        beside = {key for option in structs for key in keys_of(option)} if extra.get("flat") else ()
+        found.append(Field(key, structs, usual, optional, switch, frozenset(beside), word, norm))
     return tuple(found)
 
 
@@ -100,13 +101,14 @@ def complete(keys: Mapping[str, Any], struct: type[Struct], norm: Norm, place: s
     whole = dict(keys)
     for field in declared(struct):
         if field.flat:
-            mine = {key for option in field.structs for key in keys_of(option)}
-            given = {key: whole.pop(key) for key in keys if key in mine}
+            given = {key: whole.pop(key) for key in keys if key in field.flat}
             if field.optional and all(_says_nothing(field, key, value) for key, value in given.items()):
                 continue
             whole[field.key] = _group(given, field, norm, place)
             continue
         value = whole.get(field.key)
+        if value is None and field.norm is None:
+            continue
         if field.optional and value == "none":  # of a section that is like one that has it
             value = whole[field.key] = None
         elif field.word is not None and isinstance(value, str):
