@@ -37,6 +37,9 @@ WHOLE = (
 )
 
 
+QUANTIZATION = "hf_quant_config.json"
+
+
 class Model(Struct, frozen=True):
     """An architecture, the document that describes it, and where that came from."""
 
@@ -298,7 +301,7 @@ def _from_path(path: str) -> Source:
 def _from_folder(path: str) -> Source:
     files = _files(path)
     if "config.json" in files:
-        found = _from_text_file(os.path.join(path, "config.json"))
+        found = _from_config_of(path, files)
         if not any(name in files for name in WHOLE):
             return found
         return _as_stored(replace(found, tensors=path), path)
@@ -309,6 +312,24 @@ def _from_folder(path: str) -> Source:
     if is_checkpoint(path):
         return _from_checkpoint(path)
     raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
+
+
+def _from_config_of(folder: str, files: Collection[str]) -> Source:
+    """A folder's config.json; how weights are packed, older checkpoints of ModelOpt say in a file beside it."""
+    config = os.path.join(folder, "config.json")
+    if QUANTIZATION not in files:
+        return _from_text_file(config)
+    from gptcalc.sources import text
+
+    beside = os.path.join(folder, QUANTIZATION)
+    path = config
+    try:
+        document = text.mapping(text.parse_json(text.read(path)))
+        path = beside
+        document.setdefault("quantization_config", text.mapping(text.parse_json(text.read(path))))
+    except InputError as error:
+        raise error.within(printable(path, 200)) from None
+    return _from_document(document, config)
 
 
 def _as_stored(found: Source, folder: str) -> Source:
@@ -406,14 +427,14 @@ def _from_document(document: dict[str, Any], origin: str, yaml: bool = False) ->
 
 def _from_config(config: dict[str, Any], origin: str) -> Source:
     from gptcalc.sources import huggingface
-    from gptcalc.sources.huggingface.quantization import stored
+    from gptcalc.sources.huggingface.quantization import by_name, stored
 
     try:
         reading = huggingface.read(config)
     except InputError as error:
         raise error.within(printable(origin, 200)) from None
     name = _name(origin)
-    form = stored(config).among(reading.architecture)
+    form = by_name(stored(config).among(reading.architecture), name)
     own = {"weights": form.weights, "mixed": form.mixed, "cache": form.cache}
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))

@@ -222,6 +222,35 @@ def test_memory_of_components_that_stay_wide(tmp_path: Path, gptcalc: Command) -
     assert out == f"{expected}\n"
 
 
+def test_a_name_that_says_more_than_the_config(tmp_path: Path, gptcalc: Command) -> None:
+    """Weights stay wide, which is never too little, but aren't exact."""
+    path = tmp_path / "glm-nvfp4.json"
+    path.write_text(json.dumps(LLAMA))
+    _, out, err = gptcalc("memory", path)
+    assert "note: the name says nvfp4, the config doesn't; weights are taken as bf16 (--dtype)" in err
+    assert "estimate: weights: all matrices in bf16, though the files pack them" in out
+    _, out, _ = gptcalc("memory", path, "--dtype", "nvfp4")
+    assert "exact: weights: every tensor as nvfp4 stores it" in out
+
+
+def test_a_file_of_modelopt_beside_the_config(tmp_path: Path, gptcalc: Command) -> None:
+    folder = tmp_path / "Llama-NVFP4"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({**LLAMA, "torch_dtype": "bfloat16"}))
+    left = ["lm_head", "model.layers.0.self_attn*", "model.layers.1.self_attn*"]
+    own = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": left}
+    beside = folder / "hf_quant_config.json"
+    beside.write_text(json.dumps({"producer": {"name": "modelopt"}, "quantization": own}))
+    _, out, err = gptcalc("memory", folder, "--engine", "vllm")
+    assert "exact: weights: every tensor as nvfp4,attention=bf16 stores it, as published" in out
+    assert "fp8 cache" in out
+    assert err == ""
+    beside.write_text("{")
+    status, _, err = gptcalc("memory", folder)
+    assert status == 2
+    assert "hf_quant_config.json" in err
+
+
 SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
 
 

@@ -401,7 +401,9 @@ class Inference:
         if self.has_third_pages:
             found.append("kv: what vllm sets aside, with a third page of states, which some kernels don't write")
         if self.is_mixed:
-            found.append(f"weights: all matrices in {self.dtype}, though the files keep some of them wide")
+            is_wide = all(form.is_wide for form in self.weights.forms)
+            other = "pack them" if is_wide else "keep some of them wide"
+            found.append(f"weights: all matrices in {self.dtype}, though the files {other}")
         if self.is_padded:
             counted = "to tiles, as 0.11 loads them to 0.5 %" if self.weights.tiles else "on some cards, not counted"
             found.append(f"weights: kernels pad matrices in {self.dtype} {counted}")

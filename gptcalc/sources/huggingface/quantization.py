@@ -22,6 +22,9 @@ from gptcalc.dtypes import AFFINE, GPTQ, MLX_GROUPS
 
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
+WIDE_TYPES = (None, "fp16", "fp32")
+#: formats as models' names have them
+IN_NAMES = re.compile(r"(?<![a-z0-9])(?:nvfp4|mxfp4|fp4|fp8|w[48]a(?:8|16)|awq|gptq|int[48])(?![a-z0-9])")
 #: ModelOpt's names of algorithms
 MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}
 #: what every format of ours leaves wide
@@ -166,6 +169,16 @@ def _cache(config: Mapping[str, Any]) -> Literal["fp8"] | None:
         known = {"dynamic": False, "num_bits": 8, "type": "float"}
         return "fp8" if {key: asked.get(key) for key in known} == known else None
     return "fp8" if str(asked).lower() == "fp8" else None
+
+
+def by_name(found: Stored, name: str) -> Stored:
+    """The same where a model's name has a format and its config none: ModelOpt's older ones say it in a file beside."""
+    word = IN_NAMES.search(name.lower())
+    if word is None or found.weights not in WIDE_TYPES or found.note is not None:
+        return found
+    wide = found.weights or "bf16"
+    said = f"the name says {word[0]}, the config doesn't; weights are taken as {wide} (--dtype)"
+    return found._replace(mixed=True, note=said)
 
 
 def _has_experts_of_four_bits(found: Stored, config: Mapping[str, Any]) -> bool:
