@@ -432,6 +432,72 @@ def test_the_example_with_dask(gptcalc: Callable[..., Result], tmp_path: Path) -
     assert [{key: int(value) for key, value in row.items()} for row in found] == rows
 
 
+# --- points of a file -------------------------------------------------------------------------------------------------
+
+POINTS = (
+    "n_layers,d_ff,n_kv_heads,context,total\n16,8192,8,8192,1\n24,8192,4,32768,1\n16,9000,8,8192,5\n32,14336,5,8192,5\n"
+)
+ASKED = ("--columns", "n_layers,d_ff,n_kv_heads,context,total,kv_bytes")
+
+
+def test_points_that_a_file_lists(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """Each as the analyses say of it alone; what is no model is left out; figures in the file are not read."""
+    file = tmp_path / "points.csv"
+    file.write_text(POINTS)
+    answer = gptcalc("sweep", "llama-3-8b", "--points", str(file), *ASKED, "--json")
+    found = {
+        (r["n_layers"], r["d_ff"], r["n_kv_heads"], r["context"]): (r["total"], r["kv_bytes"]) for r in answer.json
+    }
+    assert set(found) == {(16, 8192, 8, 8192), (24, 8192, 4, 32768), (16, 9000, 8, 8192)}
+    assert "1 point left out" in answer.err
+    for (n_layers, d_ff, n_kv_heads, context), figures in found.items():
+        model = load("llama-3-8b", [f"n_layers={n_layers}", f"d_ff={d_ff}", f"n_kv_heads={n_kv_heads}"]).architecture
+        assert figures == (params(model).total, kv(model, context=context).bytes)
+
+
+def test_parts_of_the_points_of_a_file_are_all_of_them(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text(POINTS)
+    parts = [
+        gptcalc("sweep", "llama-3-8b", "--points", str(file), "--part", f"{n}/3", *ASKED, "--json") for n in (1, 2, 3)
+    ]
+    whole = gptcalc("sweep", "llama-3-8b", "--points", str(file), *ASKED, "--json").json
+    assert sorted(map(str, whole)) == sorted(str(row) for part in parts for row in part.json)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("n_layers\n", "no points in it"),
+        ("n_layers\n1.5\n", "n_layers of point 1: '1.5' is no whole number"),
+        ("n_layers,n_layers\n1,2\n", "a column is there twice"),
+        ("d_fff\n4\n", "did you mean d_ff"),
+        ("n_layers,batch\n4,0\n", "less than 1"),
+    ],
+)
+def test_points_that_are_none(gptcalc: Callable[..., Result], tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text(text)
+    answer = gptcalc("sweep", "llama-3-8b", "--points", str(file))
+    assert (answer.status, answer.out) == (2, "")
+    assert problem in answer.err
+
+
+def test_points_of_a_grid_in_parquet(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """What a sweep wrote is read again, part by part."""
+    pytest.importorskip("pyarrow")
+    grid = tmp_path / "grid.parquet"
+    axes = ("--set", "n_layers=1..8:1", "--set", "d_ff=1K..8K:1K", "--set", "n_kv_heads=1,2", "--context", "1K,2K")
+    columns = ("--columns", "n_layers,d_ff,n_kv_heads,context,total,decode_flops")
+    gptcalc("sweep", "llama-3-8b", *axes, *columns, "-o", str(grid))
+    whole = gptcalc("sweep", "llama-3-8b", *axes, *columns, "--json").json
+    parts = [
+        gptcalc("sweep", "llama-3-8b", "--points", str(grid), "--part", f"{n}/3", *columns, "--json").json
+        for n in (1, 2, 3)
+    ]
+    assert sorted(map(str, whole)) == sorted(str(row) for part in parts for row in part)
+
+
 # --- by the thousand --------------------------------------------------------------------------------------------------
 
 

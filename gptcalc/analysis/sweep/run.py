@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from gptcalc.analysis.sweep.figures import FIGURES
+from gptcalc.analysis.sweep.listed import Listed
 from gptcalc.analysis.sweep.space import Axis, Piece, Space
 from gptcalc.analysis.sweep.structures import Structures, is_of_words
 from gptcalc.analysis.sweep.wanted import Order, best, first, fronted, held, ordered
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError
+from gptcalc.sources.points import opened
 from gptcalc.where import check, parsed
 
 #: points of one task of a process
@@ -41,6 +43,7 @@ class Grid(Struct, frozen=True, kw_only=True):
     sort: str | None = None
     top: int | None = None
     pareto: tuple[str, ...] = ()
+    points: str | None = None  # a file that lists the points, in place of axes, contexts and batches
     part: tuple[int, int] = (1, 1)  # the first of so many
     jobs: int = 1
     how: SweepRun = SweepRun()
@@ -56,8 +59,11 @@ class Sweep:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        keys = [axis.key for axis in grid.axes]
+        file = None if grid.points is None else opened(grid.points)
         numbers = [axis.key for axis in grid.axes if all(isinstance(v, int) for v in axis.values)]
+        keys = [axis.key for axis in grid.axes]
+        if file is not None:
+            keys = numbers = [key for key in file.keys if key not in (*LENGTHS, *FIGURES)]
         known = [*numbers, *LENGTHS, *FIGURES]
         self.where = parsed(grid.where, kinds(known))
         self.order = None if grid.sort is None else Order.of(grid.sort, known, "--sort")
@@ -67,7 +73,7 @@ class Sweep:
             *(
                 name
                 for name, own in zip(LENGTHS, (grid.contexts, grid.batches), strict=True)
-                if len(own) > 1 or own[0] not in (None, 1)
+                if len(own) > 1 or own[0] not in (None, 1) or (file is not None and name in file.keys)
             ),
         ]
         self.columns = self._columns([*shown, *DEFAULT], [*keys, *LENGTHS, *FIGURES])
@@ -77,8 +83,12 @@ class Sweep:
             raise InputError("both --top and --pareto", "leave one of them out", "usage")
         asked = {*self.columns, *self.where.keys, *(o.key for o in self.front)}
         figures = [key for key in FIGURES if key in asked | ({self.order.key} if self.order else set())]
-        kind = Structures if any(map(is_of_words, grid.axes)) else Space
-        self.space: Space | Structures = kind(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
+        self.space: Space | Structures | Listed
+        if file is not None:
+            self.space = Listed(grid.document, file, grid.part, figures, grid.how)
+        else:
+            kind = Structures if any(map(is_of_words, grid.axes)) else Space
+            self.space = kind(grid.document, grid.axes, grid.contexts, grid.batches, figures, grid.how)
         number, parts = grid.part
         self.range = ((number - 1) * len(self.space) // parts, number * len(self.space) // parts)
 

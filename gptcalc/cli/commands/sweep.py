@@ -64,6 +64,10 @@ def command(
             "X,Y,BY",
         ),
     ] = None,
+    points: Annotated[
+        str | None,
+        Option("Points that a file lists, a column a key, context and batch among them.", "FILE.parquet|FILE.csv"),
+    ] = None,
     jobs: Annotated[int, Option("Processes.")] = 1,
     of: Annotated[
         str | None, Option("One of several parts that together are the whole: 3/100.", "PART", name="--part")
@@ -82,7 +86,9 @@ def command(
     from gptcalc.conventions import SweepRun
     from gptcalc.sources import load
 
-    if not settings and context is None and batch == "1":
+    if points is not None and (settings or context is not None or batch != "1"):
+        raise InputError("--points: the file says what varies", "leave --set, --context and --batch out", "usage")
+    if points is None and not settings and context is None and batch == "1":
         raise InputError("sweep: nothing to vary", "give --set n_kv_heads=1,2,4,8", "usage")
     loaded = load(model)
     axes = tuple(Axis(*axis(setting)) for setting in settings)
@@ -92,7 +98,7 @@ def command(
         document=loaded.document, axes=axes, contexts=(None,) if context is None else numbers(context, "--context"),
         batches=numbers(batch, "--batch"), columns=None if columns is None else listed(columns), where=tuple(where),
         sort=sort, top=top, pareto=() if pareto is None else listed(pareto), part=(1, 1) if of is None else part(of),
-        jobs=jobs, how=SweepRun(dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, mla=mla),
+        points=points, jobs=jobs, how=SweepRun(dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, mla=mla),
     )  # fmt: skip
     made = Sweep(grid)
 
@@ -112,7 +118,7 @@ def command(
     def drawn() -> str:
         from gptcalc.report.scatter import Scatter, chosen, document
 
-        keys = [*(one.key for one in axes), "context", "batch"]
+        keys = [*(one.key for one in axes or getattr(made.space, "axes", ())), "context", "batch"]
         return document(
             Scatter(
                 f"{loaded.architecture.name}: {len(rows()):,} of {len(made.space):,} points",
