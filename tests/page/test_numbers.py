@@ -30,10 +30,10 @@ from tests.page.evaluated import At, Data, Evaluated, NoModel
 from tests.reference_cases import DOCUMENTS
 
 #: learned positions and RoPE, MHA, GQA and MLA, experts, windows in a pattern, recurrent layers, chunks, an encoder
-#: alone and one beside a decoder; layers that run several times, whose passes keep a cache each or the last alone
+#: alone and some beside a decoder; layers that run several times, whose passes keep a cache each or the last alone
 MODELS = (
     "gpt2", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b", "llama-4-scout", "bert-base", "whisper-tiny",
-    "mamba2-130m", "loop", "loop that begins with both", "two speeds",
+    "t5-small", "bart-base", "mamba2-130m", "loop", "loop that begins with both", "two speeds",
 )  # fmt: skip
 #: by what keys are multiplied; not all are models
 RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))

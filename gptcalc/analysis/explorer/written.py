@@ -181,7 +181,8 @@ class Written:
     def _source(self, length: int) -> int:
         if self.base.encoder is None and self.base.encoded is None:
             return 0
-        return FlopsRun(context=length).source_length(self.base)
+        # beyond a learned table there is no context, so what stands there is asked for by nobody
+        return FlopsRun(context=possible(length, self.base)).source_length(self.base)
 
     def count(self, key: Hashable, of: Callable[[int], int]) -> int:
         """The place of a function of the length."""
