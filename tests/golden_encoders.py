@@ -1,4 +1,4 @@
-"""How tests/golden/esmc, gemma3_text_bidirectional, ibert, jina_embeddings_v3, rembert and roformer were made.
+"""How tests/golden/esmc, gemma3_text_bidirectional, ibert, jina_embeddings_v3, rembert, roc_bert, roformer were made.
 
     python -m tests.golden_encoders FOLDER
 
@@ -29,6 +29,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "IBert": {},
     "JinaEmbeddingsV3": {},
     "Esmc": {},
+    "RoCBert": {
+        "pronunciation_embed_dim": 10, "pronunciation_vocab_size": 12, "shape_embed_dim": 9, "shape_vocab_size": 14,
+    },
     "Gemma3Text": {"use_bidirectional_attention": True, "sliding_window": 6, "num_key_value_heads": 2, "head_dim": 12,
                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
                    "query_pre_attn_scalar": 10, "tie_word_embeddings": True},

@@ -38,6 +38,7 @@ from gptcalc.architecture.base import (
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.convolved import ConvolvedHeads, KeyValueConvolution, LocalFilter
+from gptcalc.architecture.embedding import Beside, Embedding, Sinusoids, TypeOf
 from gptcalc.architecture.encoded import Encoded
 from gptcalc.architecture.engram import Engram, Hashing
 from gptcalc.architecture.experts import (
@@ -87,11 +88,8 @@ from gptcalc.architecture.model import (
     MTP,
     Architecture,
     Dropout,
-    Embedding,
     Encoder,
     PerLayerEmbedding,
-    Sinusoids,
-    TypeOf,
 )
 from gptcalc.architecture.norms import BareNorm, ModelNorm, Norm, OutNorm, QKNorm
 from gptcalc.architecture.places import apart, is_looped, looped, of_speeds, placed, visits
@@ -151,6 +149,7 @@ __all__ = [
     "AttentionResiduals",
     "AttentionSite",
     "BareNorm",
+    "Beside",
     "Best",
     "Block",
     "BlockIndexer",

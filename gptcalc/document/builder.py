@@ -164,6 +164,7 @@ class Builder:
             affine=keys.affine,
             norm=norm,
             normed=keys.normed,
+            beside=keys.beside,
             projected=keys.projected,
             projection_bias=keys.projection_bias,
         )

@@ -1,12 +1,15 @@
 """The keys of a preset file."""
 
-from typing import Any, Literal, TypeAlias, assert_never, get_args
+from typing import Annotated, Any, Literal, TypeAlias, assert_never, get_args
+
+from msgspec import Meta
 
 from gptcalc.architecture import (
     ActivationName,
     AltUp,
     Attention,
     AttentionResiduals,
+    Beside,
     ChannelMixing,
     CompressedAttention,
     ConvolutionalFront,
@@ -139,6 +142,7 @@ class EmbeddingKeys(Strict, frozen=True, kw_only=True):
     affine: bool = False  # rows are moved and multiplied, channel by channel
     projected: Literal["token", "sum", "normed"] = "token"  # what a projection widens to d channels
     projection_bias: bool = False  # that projection has a bias
+    beside: Annotated[tuple[Beside, ...], Meta(max_length=2)] = ()  # tables of what else is given with each token
 
 
 class DenseKeys(Strict, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@ states of another model."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
 from gptcalc.equations.language import Index, Lines, Mark, plus, signed
 from gptcalc.equations.norms import norm_line
@@ -18,7 +20,16 @@ def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, I
         letters["τ"] = c if extra == 0 else symbols.derived(f"{c.symbol}+{extra}", e.rows, "positions")
     if e.types:
         letters["θ"] = symbols.index("n_types", e.types, "positions")
+    whole = width
+    for n, other in enumerate(e.beside):
+        letters[ROWS[n]] = symbols.index(f"n_beside{n + 1}", other.rows, "positions")
+        letters[COLUMNS[n]] = own = symbols.index(f"d_beside{n + 1}", other.d, "channels")
+        letters["ẑ"] = whole = symbols.derived(f"{whole.symbol}+{own.symbol}", whole.size + own.size, "channels")
     return letters
+
+
+#: letters of tables of what else is given with each token
+ROWS, COLUMNS = ("ř", "ŕ"), ("č", "ċ")
 
 
 def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = False, token: str = "token(t)") -> None:
@@ -37,6 +48,8 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
             lines.pointwise(f"x[t,i] = {scale}x[t,i]", saved=0 if added else kept)
     else:
         lines.pointwise(f"{x} = {scale}E[u,{i}], u = {token}", saved=0 if added else whole, E=mark)
+    if e.beside:
+        beside(lines, e, 0 if added else whole)
     if e.norm is not None and e.normed == "token":
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept)
     positions(lines, e, x, 0 if e.types else whole)
@@ -53,6 +66,20 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept if i == "i" else 2)
     if late and e.projected == "normed":
         project(lines, e, kept)
+
+
+def beside(lines: Lines, e: Embedding, kept: int) -> None:
+    """x[t,i] of the token's row and rows of other tables behind it, the first of each where nothing is given."""
+    pieces, at = [f"x[t,ẑ] if ẑ < {e.width}"], e.width
+    for n, other in enumerate(e.beside):
+        row, column, name = ROWS[n], COLUMNS[n], f"e_{'AB'[n]}"
+        marks: dict[str, Any] = {f"E_{'AB'[n]}": f"beside.{n}"}
+        lines.pointwise(f"{name}[t,{column}] = E_{'AB'[n]}[{row},{column}], {row} = 0", saved=2, **marks)
+        here = f"{name}[t,ẑ − {at}]"
+        at += other.d
+        pieces.append(f"{here} otherwise" if n == len(e.beside) - 1 else f"{here} if ẑ < {at}")
+    lines.pointwise(f"x_E[t,ẑ] = {{{'; '.join(pieces)}}}", saved=2)
+    lines.sum("x[t,i] = Σ_ẑ x_E[t,ẑ]·W_E[ẑ,i] + b_E[i]", None, kept, "other", W_E="projection", b_E="projection.bias")
 
 
 def table(e: Embedding, elsewhere: bool) -> Mark:

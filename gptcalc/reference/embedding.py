@@ -23,6 +23,10 @@ def embedded(e: Embedding, table: Array, d: int, w: Weights, step: Step) -> Arra
     narrow = e.width != d
     if narrow and e.projected == "token":
         x = step.linear(x, w, "projection", d, e.projection_bias)
+    if e.beside:
+        given = [w(f"beside.{n}", other.rows, other.d)[:1] for n, other in enumerate(e.beside)]  # (1, d) each
+        rows = [np.broadcast_to(row, (*x.shape[:2], row.shape[-1])) for row in given]
+        x = step.linear(np.concatenate([x, *rows], axis=-1), w, "projection", d, bias=True)
     if e.scale != 1.0:
         x = x * e.scale
     if e.norm is not None and e.normed == "token":

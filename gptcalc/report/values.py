@@ -170,6 +170,8 @@ VALUES = {
     "z_B": "scores within the block",
     "α_B": "attention weights within the block",
     "e_M": "row of the drafted token",
+    "e_A": "row of what is given with the token",
+    "e_B": "row of what else is given with it",
     "n_S": "the slot's state and what the tokens in front leave, behind each other",
     "G_E": "what the drafted token says to each gate",
     "G_H": "what the state says to each gate",

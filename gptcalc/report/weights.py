@@ -9,6 +9,8 @@ WEIGHTS = {
     "ple.token": "second table of the tokens, a slice for each layer",
     "position": "table of positions: a row each",
     "types": "table of segments: a row each",
+    "beside.0": "table of what is given with a token",
+    "beside.1": "table of what else is given with it",
     "buckets": "table of distances: a number each",
     "relative.table": "table of distances: a row each",
     "relative.profiles": "table of distances: a column each",

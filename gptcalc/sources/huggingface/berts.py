@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gptcalc.sources.huggingface.bert import BERT, MASKED, ROBERTA, names, width
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import BARE, TANH, encoders, function, labels, scores
-from gptcalc.sources.huggingface.reader import Reader, optional, size
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, size
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, Held, fused, in_layers
 
@@ -146,7 +147,40 @@ REMBERT = BERT.but(
     },
 )
 
+
+def shape_and_sound(fields: Fields) -> list[dict[str, int]]:
+    """Rows and channels of both tables."""
+    return [
+        {"rows": fields.needed(f"{what}_vocab_size"), "d": fields.needed(f"{what}_embed_dim")}
+        for what in ("shape", "pronunciation")
+    ]
+
+
+#: tables of a character's shape and of its sound, whose first rows are read where neither is given
+ROC = BERT.but(
+    document={
+        "embedding": {
+            **BERT.document["embedding"],
+            "beside": Hole(shape_and_sound),
+        },
+    },
+    only={"enable_shape": True, "enable_pronunciation": True, "concat_input": True},
+    classes={
+        **BERT_CLASSES,
+        "ForCausalLM": MASKED,
+        "ForPreTraining": {**MASKED, "head": {**MASKED["head"], "pooler": {"token": "first", "dense": TANH}}},
+    },
+    names={
+        **names("roc_bert."),
+        "embedding.beside.0": "roc_bert.embeddings.shape_embed",
+        "embedding.beside.1": "roc_bert.embeddings.pronunciation_embed",
+        "embedding.projection": "roc_bert.embeddings.map_inputs_layer",
+        "pooler.dense": "roc_bert.pooler.dense",
+    },
+)
+
 READERS: dict[str, Reader] = {
+    "roc_bert": ROC,
     "ernie": ERNIE,
     "megatron-bert": MEGATRON,
     "bert-generation": GENERATION,

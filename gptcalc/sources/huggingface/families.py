@@ -21,7 +21,7 @@ FAMILIES = {
     "bart": "bart mbart pegasus marian m2m_100 whisper plbart mvp blenderbot blenderbot-small nllb-moe",
     "bert": "bert roberta xlm-roberta camembert mpnet electra",
     "biogpt": "biogpt",
-    "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl ibert"
+    "berts": "ernie megatron-bert bert-generation data2vec-text roberta-prelayernorm xlm-roberta-xl ibert roc_bert"
     " jina_embeddings_v3 roformer rembert",
     "bitnet": "bitnet",
     "bloom": "bloom",

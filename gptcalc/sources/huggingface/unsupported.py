@@ -42,7 +42,6 @@ UNSUPPORTED: dict[str, str] = {
     "perceiver": "latents that read the input by cross-attention are not supported yet",
     "prophetnet": "several next tokens by streams of attention are not supported yet",
     "reformer": "attention among tokens of one hash is not supported yet",
-    "roc_bert": "tables of shape and sound beside the token's are not supported yet",
     "splinter": "a head that points at spans for each question is not supported yet",
     "squeezebert": "projections by groups of channels are not supported yet",
     "t5gemma2": "attention to both sequences in one softmax is not supported yet",
