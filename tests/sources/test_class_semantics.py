@@ -259,6 +259,18 @@ def test_a_decoder_is_as_deep_as_its_class_finds_before_other_names() -> None:
     assert arch({"model_type": "umt5", **sizes, "num_layers": 3}).n_layers == 3
 
 
+def test_sparse_steps_of_switch_come_of_what_its_class_finds_first() -> None:
+    """Five layers of the encoder, twelve of the decoder, every fourth sparse in both: counted on the class."""
+    config = {
+        "model_type": "switch_transformers",
+        "vocab_size": 97,
+        "num_heads": 4,
+        "num_experts": 6,
+        "num_hidden_layers": 5,
+    }
+    assert total(config) == 139_328_512
+
+
 def test_either_flag_ties_llava() -> None:
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL, "tie_word_embeddings": False}}
     assert total({**config, "tie_word_embeddings": True}) == 129_664

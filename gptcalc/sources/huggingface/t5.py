@@ -29,15 +29,15 @@ def feed_forward(fields: Fields) -> str:
     return GATED[function] if gated else function
 
 
-def decoder_depth(fields: Fields) -> int:
-    """The decoder's own, or as deep as num_layers says. Where a config calls the encoder's depth num_hidden_layers, the
-    class has looked before: its default is left for the decoder."""
-    own = fields.size("num_decoder_layers")
-    if own is not None:
-        return own
-    usual = fields.defaults.get("num_layers")
-    needed = fields.needed("num_layers")
+def early(fields: Fields) -> int:
+    """num_layers as the class finds it before other names: where a config calls it num_hidden_layers, its default."""
+    usual, needed = fields.defaults.get("num_layers"), fields.needed("num_layers")
     return needed if fields.values.get("num_layers") is not None or not isinstance(usual, int) else usual
+
+
+def decoder_depth(fields: Fields) -> int:
+    """The decoder's own, or as deep as num_layers says."""
+    return fields.size("num_decoder_layers") or early(fields)
 
 
 def scaled_if_tied(fields: Fields) -> float | None:
@@ -170,11 +170,12 @@ def sparse(attention: str, *layers: str, experts: str, step_name: str) -> Hole:
     what the class writes, outweighs the number of such layers."""
 
     def read(fields: Fields) -> str:
-        n = next(n for n in map(fields.size, layers) if n is not None)
+        n = decoder_depth(fields) if layers[0] == "num_decoder_layers" else fields.needed(*layers)
         if n > MOST_LISTED:
             raise InputError(f"{fields.within}{layers[0]} = {n}: layers of several kinds are read up to {MOST_LISTED}")
         n_sparse, given = fields.size(experts, least=0) or 0, fields.size(step_name, least=0)
-        step = given if given is not None else n // n_sparse if n_sparse else n
+        before = n if layers[0] == "num_decoder_layers" else early(fields)
+        step = given if given is not None else before // n_sparse if n_sparse else before
         parts = ["moe" if step == 1 or (step > 0 and i % step == 1) else "mlp" for i in range(n)]
         return expression([f"{attention}+{part}" for part in parts])
 
