@@ -339,6 +339,7 @@ class CacheRun(Run, frozen=True, kw_only=True):
 class RoomRun(CacheRun, frozen=True, kw_only=True):
     """A cache, and what so many bytes of it hold."""
 
+    kv_dtype: PublishedKVType = AUTO
     bytes: CacheBytes = None
 
 

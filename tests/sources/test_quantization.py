@@ -276,7 +276,8 @@ def test_the_cache_that_a_config_names(
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
     asked = (path, "--context", "64", "--engine", engine, "--get", "kv_dtype")
-    assert gptcalc("memory", *asked)[1] == f"{kept}\n"
+    for command in ("memory", "kv"):
+        assert gptcalc(command, *asked)[1] == f"{kept}\n"
     for command in ("fit", "serve"):
         assert gptcalc(command, *asked, "--device", "l40s")[1] == f"{kept}\n"
     assert gptcalc("memory", *asked, "--kv-dtype", "bf16")[1] == "bf16\n"

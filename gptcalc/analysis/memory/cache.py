@@ -15,7 +15,7 @@ from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, local
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture, CompressedAttention, rotated, sublayers
-from gptcalc.conventions import CacheForm, CacheRun, Engine, RoomRun, possible
+from gptcalc.conventions import AUTO, CacheForm, CacheRun, Engine, RoomRun, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Layer, Line, OfSource, Pairs, Stage, equations
 from gptcalc.equations.roles import Stored
@@ -119,6 +119,12 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
     return Types(keys, dtype(v or k), dtype(state_dtype), indexer, scales)
 
 
+def kept_in(architecture: Architecture, engine: str) -> str:
+    """In what an engine keeps a cache unless told otherwise: vLLM's and SGLang's --kv-cache-dtype auto."""
+    asked = architecture.storage.cache if engine in ("vllm", "sglang") else None
+    return asked or BF16.name
+
+
 #: the kind of cache by what is stored, where nothing limits it
 KINDS: dict[Stored, Kind] = {
     "keys": "full", "values": "full", "latent": "latent", "rotary key": "latent", "index keys": "index",
@@ -190,7 +196,8 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
-    kept = types(how.kv_dtype, how.state_dtype, engine)
+    kv_dtype = kept_in(architecture, engine) if how.kv_dtype == AUTO else how.kv_dtype
+    kept = types(kv_dtype, how.state_dtype, engine)
     how.check_modules(architecture)
     check_runs(engine, architecture)
     form = form_of(engine, architecture, how.mla_cache)
@@ -202,7 +209,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         model=architecture.name,
         batch=batch,
         context=length,
-        kv_dtype=how.kv_dtype,
+        kv_dtype=kv_dtype,
         engine=engine,
         mla_cache=form,
         bytes=sum(part.total for part in parts),

@@ -30,12 +30,6 @@ def published(architecture: Architecture, engine: str = "ideal") -> str:
     return mixes.converted(stored) if converted else stored
 
 
-def kept_in(architecture: Architecture, engine: str) -> str:
-    """In what an engine keeps a cache unless told otherwise: vLLM's and SGLang's --kv-cache-dtype auto."""
-    asked = architecture.storage.cache if engine in ("vllm", "sglang") else None
-    return asked or BF16.name
-
-
 def is_published(architecture: Architecture, dtype: str | None, engine: str) -> bool:
     """Whether weights in the format that is asked for (None: none) are those of the published files."""
     stored = published(architecture)

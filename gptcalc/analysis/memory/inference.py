@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory import sglang
-from gptcalc.analysis.memory.cache import pools, types
+from gptcalc.analysis.memory.cache import kept_in, pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
-from gptcalc.analysis.memory.forms import is_published, kept_in, published
+from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
 from gptcalc.analysis.memory.llamacpp import Buffers

@@ -87,5 +87,6 @@ def _lines(architectures: Sequence[Architecture], how: RoomRun, warnings: tuple[
 
     found = [_growing(architecture, how) for architecture in architectures]
     lines = [Line(each[-1].model, [(at.context, at.bytes) for at in each]) for each in found]
-    title = f"{how.kv_dtype} cache of {units.sequences(how.batch)} by context"
+    kept = " and ".join(dict.fromkeys(each[-1].kv_dtype for each in found))
+    title = f"{kept} cache of {units.sequences(how.batch)} by context"
     return plotted([each[-1] for each in found], Lines(title, "tokens", "bytes", lines), warnings, "lines")
