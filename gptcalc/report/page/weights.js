@@ -28,7 +28,9 @@ function part(numbers, box, several) {
     return weight(numbers, data.lines[place], tensor, n);
   }));
   const whole = times * each + shared;
-  const title = several && box.stage.name !== box.title.toLowerCase() ? `${box.title} (${box.stage.name})` : box.title;
+  const { name } = box.stage;
+  const alike = name.endsWith(box.title.toLowerCase()) ? name[0].toUpperCase() + name.slice(1) : `${box.title} (${name})`;
+  const title = several ? alike : box.title;
   const often = [...(times * each > 0n || shared === 0n ? [times === 1n ? grouped(each) : `${grouped(each)} × ${grouped(times)} layers`] : []),
     ...(shared > 0n ? [`${grouped(shared)} that all layers share`] : [])];
   const body = tag("tbody", {},
