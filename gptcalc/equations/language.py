@@ -223,6 +223,9 @@ LOG_SUM_EXP = 4
 #: the residual stream: one, or several side by side
 STREAM = frozenset({"x", "X"})
 
+#: what a sublayer reads, and what it adds to the stream
+ENTERS, LEAVES = "n", "y"
+
 #: what the stream has been, which every later layer reads as well
 ASIDE = frozenset({"Z"})
 

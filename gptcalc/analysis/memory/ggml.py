@@ -36,6 +36,7 @@ from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.architecture import by_prefix, sublayers
 from gptcalc.dtypes import FP16, FP32
 from gptcalc.equations import Chosen, Layer, Line, Pairs
+from gptcalc.equations.language import ENTERS, LEAVES
 
 #: how often the same layers are placed: from then on nothing changes
 TIMES = 2
@@ -169,8 +170,8 @@ class Part:
             if known is None:
                 self.known = False
                 continue
-            first = next(at for at in own if self.lines[at].statement.left.name != "n")
-            last = next(at for at in own if at > first and self.lines[at].statement.left.name == "y")
+            first = next(at for at in own if self.lines[at].statement.left.name != ENTERS)
+            last = next(at for at in own if at > first and self.lines[at].statement.left.name == LEAVES)
             found.append((range(first, last + 1), known))
         return found
 
@@ -237,7 +238,7 @@ class Part:
         found = []
         for at, operation in enumerate(known):
             frees = [numbers[name] for name in operation.reads if last[name] == at and name in numbers]
-            frees += entered if last["n"] == at else []
+            frees += entered if last[ENTERS] == at else []
             over = (numbers[operation.over],) if operation.over else ()
             extent = Extent(operation.token, sequence=operation.sequence)
             found.append(Step(numbers[operation.made], extent, tuple(frees), over))

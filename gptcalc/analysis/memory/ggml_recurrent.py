@@ -137,6 +137,7 @@ def _by_channel(a: LinearAttention, d: int) -> list[Operation]:
     assert a.kernel is not None
     assert a.decay is not None
     widths = {"q": a.k_width, "k": a.k_width, "v": a.v_width}
+    values = list(widths)[-1]
     states = a.n_heads * a.d_k * a.d_v
     made = [Operation("before", 0, sequence=(a.kernel - 1) * sum(widths.values()))]
     for name, width in widths.items():
@@ -146,7 +147,7 @@ def _by_channel(a: LinearAttention, d: int) -> list[Operation]:
     for name, width in widths.items():
         convolved = Operation(f"{name} convolved", width, (f"{name} joined",))
         made += [convolved, Operation(f"{name} lit", width, (f"{name} convolved",))]
-        made.append(Operation(name, width, (f"{name} lit",), over=f"{name} lit" if name == "v" else ""))
+        made.append(Operation(name, width, (f"{name} lit",), over=f"{name} lit" if name == values else ""))
     rank = a.decay.rank or 0
     gate_rank = a.gate.rank or 0 if a.gate is not None else 0
     return [
