@@ -10,6 +10,7 @@ what is a condition (a window) or a default of something else shows. All free ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import islice, product
 from math import prod
 from typing import Any, NamedTuple
@@ -250,7 +251,7 @@ class Space:
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
         """The points from `start` up to `stop`, a piece at a time; those that are no models are left out, and told."""
         at = start
-        found: tuple[int, Combination | None] = (-1, None)
+        found: tuple[int, Combination | OneByOne | None] = (-1, None)
         while at < stop:
             number, inner = divmod(at, self.inner)
             end = min(stop, (number + 1) * self.inner, at + PIECE)
@@ -259,10 +260,10 @@ class Space:
             if found[1] is None:
                 at = min(stop, (number + 1) * self.inner)
                 continue
-            yield found[1].piece(inner, inner + end - at)
+            yield from found[1].pieces(inner, inner + end - at)
             at = end
 
-    def _combination(self, number: int, points: int) -> Combination | None:
+    def _combination(self, number: int, points: int) -> Combination | OneByOne | None:
         outer, which = divmod(number, len(self.contexts))
         settings: dict[str, Any] = {}
         for axis in reversed(self.bound):
@@ -270,9 +271,15 @@ class Space:
             settings[axis.key] = axis.values[digit]
         try:
             return Combination(self, settings, self.contexts[which])
+        except TooManyFree:
+            return OneByOne(self, settings, self.contexts[which])
         except NoModel as error:
-            self.refused[str(error)] = self.refused.get(str(error), 0) + points
+            self.refuse(str(error), points)
             return None
+
+    def refuse(self, problem: str, points: int) -> None:
+        """Takes note of points that are no models."""
+        self.refused[problem] = self.refused.get(problem, 0) + points
 
     def depths(self, settings: Settings, model: Equations) -> dict[str, list[int]]:
         """How often each stage runs, for every depth. InputError where a depth is none."""
@@ -294,6 +301,10 @@ class NoModel(Exception):
     """Why a combination of settings is none."""
 
 
+class TooManyFree(InputError):
+    """No polynomials hold for all of a combination's points."""
+
+
 class Combination:
     """The points that differ in free keys and the batch alone."""
 
@@ -303,7 +314,7 @@ class Combination:
             self._collect(space, settings, context)
         except NotPolynomial as error:
             problem = f"sweep: {', '.join(f'{k}={v}' for k, v in settings.items()) or 'a point'}: {error}"
-            raise InputError(problem, "sweep fewer keys at once", "unsupported") from None
+            raise TooManyFree(problem, "sweep fewer keys at once", "unsupported") from None
         except InputError as error:
             if error.kind in ("usage", "unsupported") and not isinstance(error, Impossible):
                 raise
@@ -339,13 +350,8 @@ class Combination:
         self.tables = {symbol: table for symbol, table in self.tables.items() if symbol in used}
         self.largest = {symbol: ranges[symbol][1] for symbol in self.tables}
 
-    def piece(self, start: int, stop: int) -> Piece:
-        index = np.arange(start, stop, dtype=np.int64)
-        digits: list[Array] = []
-        for size in reversed([*(len(axis.values) for axis in self.space.free), len(self.space.batches)]):
-            index, digit = np.divmod(index, size) if size > 1 else (index, np.zeros_like(index))
-            digits.insert(0, digit)
-        return self.at(digits)
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        yield self.at(digits(self.space, start, stop))
 
     def at(self, digits: Sequence[Array]) -> Piece:
         """Some points, by their places on each free axis and that of the batch."""
@@ -356,6 +362,36 @@ class Combination:
         }
         keys["batch"] = np.array(self.space.batches, dtype=np.int64)[digits[-1]]
         return Piece(number, self.same, Points(values, self.largest, number), keys, self.figures)
+
+
+class OneByOne:
+    """The points of a combination for all of which no polynomials hold: each is one of its own."""
+
+    def __init__(self, space: Space, settings: Settings, context: int | None) -> None:
+        self.space, self.settings, self.context = space, settings, context
+
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        """Those that are models; the others are told."""
+        *places, batches = digits(self.space, start, stop)
+        alone = copy(self.space)
+        alone.free, alone.symbols = [], {}
+        for point in range(stop - start):
+            own = {axis.key: axis.values[place[point]] for axis, place in zip(self.space.free, places, strict=True)}
+            alone.batches = (self.space.batches[batches[point]],)
+            try:
+                yield from Combination(alone, {**self.settings, **own}, self.context).pieces(0, 1)
+            except NoModel as error:
+                self.space.refuse(str(error), 1)
+
+
+def digits(space: Space, start: int, stop: int) -> list[Array]:
+    """The places of a combination's points on each free axis, and that of the batch."""
+    index = np.arange(start, stop, dtype=np.int64)
+    found: list[Array] = []
+    for size in reversed([*(len(axis.values) for axis in space.free), len(space.batches)]):
+        index, digit = np.divmod(index, size) if size > 1 else (index, np.zeros_like(index))
+        found.insert(0, digit)
+    return found
 
 
 def lengths(architecture: Architecture, how: SweepRun, batches: Sequence[int]) -> dict[str, Array]:
