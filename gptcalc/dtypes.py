@@ -125,7 +125,7 @@ class Format(NamedTuple):
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
     `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens, but routers with a selection
     bias, which are no linear layers in MLX. `output`: of the output matrix, where it is packed in a way of its own.
-    `apart`: components whose matrices are stored in another format.
+    `apart`: components whose matrices are stored in another format; mtp is all of multi-token-prediction modules.
     """
 
     name: str
@@ -153,9 +153,10 @@ class Format(NamedTuple):
         """Whether every weight is a number of its own."""
         return all(form.packed == "none" for form in self.all)
 
-    def at(self, component: str) -> Format:
-        """The format of this component's matrices."""
-        return next((form for name, form in self.apart if name == component), self)
+    def at(self, component: str, module: bool = False) -> Format:
+        """The format of this component's matrices, in a multi-token-prediction module or elsewhere."""
+        given = dict(self.apart)
+        return (given.get("mtp") if module else None) or given.get(component, self)
 
     def of(self, component: str) -> Packing:
         """How a matrix of this component is packed."""
@@ -269,7 +270,7 @@ GROUP_OPTIONS = {
 
 
 #: components that quantisers leave wide, or store in another format
-APART = ("attention", "recurrent", "mlp", "experts", "shared_experts")
+APART = ("attention", "recurrent", "mlp", "experts", "shared_experts", "mtp")
 
 
 def weight_format(name: str) -> Format | None:

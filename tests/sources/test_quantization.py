@@ -222,6 +222,52 @@ def test_memory_of_components_that_stay_wide(tmp_path: Path, gptcalc: Command) -
     assert out == f"{expected}\n"
 
 
+#: its module: fc; queries with a gate, keys, values, output, two norms of heads; experts, router, shared expert with
+#: a gate; two norms of sublayers and three of the module
+MODULE = (
+    512 * 256
+    + 256 * 512
+    + 2 * 256 * 128
+    + 256 * 256
+    + 2 * 64
+    + 8 * 3 * 256 * 64
+    + 256 * 8
+    + 3 * 256 * 64
+    + 256
+    + 5 * 256
+)
+
+
+@pytest.mark.parametrize(
+    ("left", "name", "exact"),
+    [
+        (["mtp*"], "nvfp4,mtp=bf16", True),
+        ([*LINEAR, "re:.*mtp.*"], "nvfp4,recurrent=bf16,mtp=bf16", True),
+        ([*ATTENTION, "model.layers.4*"], "nvfp4,attention=bf16,mtp=bf16", True),  # as DeepSeek's layer 61
+        (["*.mtp.layers.0*", "mtp.fc"], "nvfp4,mtp=bf16", True),
+        (["mtp.fc"], "nvfp4", False),
+        (["mtp.layers.0.self_attn*"], "nvfp4", False),
+        (["model.layers.4.self_attn*"], "nvfp4", False),
+        (ATTENTION, "nvfp4,attention=bf16", False),  # of the module's attention nothing is said
+        (["re:.*self_attn.*"], "nvfp4,attention=bf16", True),
+        (["lm_head", "mtp.norm"], "nvfp4", True),
+    ],
+)
+def test_modules_that_stay_wide(left: list[str], name: str, exact: bool, tmp_path: Path, gptcalc: Command) -> None:
+    path = tmp_path / "config.json"
+    config = {**MOE, "mtp_num_hidden_layers": 1, "quantization_config": {**NVFP4, "ignore": left}}
+    path.write_text(json.dumps(config))
+    _, out, _ = gptcalc("memory", path)
+    assert f"exact: weights: every tensor as {name} stores it, as published" in out
+    _, out, _ = gptcalc("memory", path, "--mtp")
+    assert (f"exact: weights: every tensor as {name} stores it, as published" in out) is exact
+    assert (f"estimate: weights: all matrices in {name}, though the files keep some of them wide" in out) is not exact
+    if "mtp=" in name:
+        _, with_module, _ = gptcalc("memory", path, "--mtp", "--get", "per_device.weights")
+        _, without, _ = gptcalc("memory", path, "--get", "per_device.weights")
+        assert int(with_module) - int(without) == 2 * MODULE
+
+
 def test_a_name_that_says_more_than_the_config(tmp_path: Path, gptcalc: Command) -> None:
     """Weights stay wide, which is never too little, but aren't exact."""
     path = tmp_path / "glm-nvfp4.json"

@@ -389,7 +389,9 @@ class Inference:
     @property
     def is_mixed(self) -> bool:
         """Whether the published files keep matrices wide that the format would pack."""
-        return self.how.dtype is None and self.architecture.storage.mixed and not self.weights.files
+        storage = self.architecture.storage
+        is_mixed = storage.mixed or (self.how.mtp and storage.mixed_mtp)
+        return self.how.dtype is None and is_mixed and not self.weights.files
 
     @property
     def is_padded(self) -> bool:

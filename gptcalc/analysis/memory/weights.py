@@ -361,7 +361,7 @@ class Weights:
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
             return type_.name, copies * outputs * type_.row_bytes(inputs)
-        form = self.format.at(entry.tensor.weight.component)
+        form = self._form(entry, self.format)
         if self._is_packed(entry, form):
             tile = self.tiles.get(form.plain, 1)
             packing = form.of(entry.tensor.weight.component)
@@ -370,6 +370,10 @@ class Weights:
             return form.plain, form.output.bytes(inputs, outputs)
         wide = FP32 if entry.tensor.weight.use == "selection" else form.wide  # as all checkpoints have it
         return wide.name, prod(sizes) * wide.block_bytes
+
+    def _form(self, entry: Entry, format: Format) -> Format:
+        """The format of a tensor's component, or of the module that it is in."""
+        return format.at(entry.tensor.weight.component, entry.stage is self.model.mtp)
 
     def _is_packed(self, entry: Entry, format: Format) -> bool:
         """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay."""
@@ -409,7 +413,7 @@ class Weights:
 
     def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int], at: At) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
-        form = None if self.format is None else self.format.at(entry.tensor.weight.component)
+        form = None if self.format is None else self._form(entry, self.format)
         if whole == mine or not (form is None or self._is_packed(entry, form)):
             return
         _, inputs, outputs = self._matrix(entry, whole)

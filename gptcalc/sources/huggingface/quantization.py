@@ -28,7 +28,7 @@ IN_NAMES = re.compile(r"(?<![a-z0-9])(?:nvfp4|mxfp4|fp4|fp8|w[48]a(?:8|16)|awq|g
 #: ModelOpt's names of algorithms
 MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}
 #: what every format of ours leaves wide
-WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector|mtp")
+WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector")
 
 
 #: what else is left wide where nothing but the experts is packed
@@ -37,15 +37,24 @@ BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
 
 #: a module of a layer, or all of it; of layers by number, all of them by a star
 OF_LAYER = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d+|\*)(?:\*|\.\*?(?P<part>.*?)\.?\*?)")
+#: all of a multi-token-prediction module, or of all of them, where they are not numbered behind the layers
+OF_MTP = re.compile(r"(?:re:\^?)?(?:[\w.*]*[.*])?mtp(?:\\?\.layers)?(?:\\?\.(?P<module>\d+))?[\\.*]*")
 #: one of all layers
 OF_ALL = re.compile(r"re:\.\*(?P<part>[a-z_]+)\.\*")
 
 
 class Layers(NamedTuple):
-    """What each layer has of what quantisers pack or leave wide; whether recurrent mixers are called self_attn, too."""
+    """What each layer has of what quantisers pack or leave wide; whether recurrent mixers are called self_attn, too;
+    how many of them are multi-token-prediction modules, which stand behind the others."""
 
     own: list[frozenset[str]]
     alike: bool
+    modules: int = 0
+
+    @property
+    def n(self) -> int:
+        """How many are no modules."""
+        return len(self.own) - self.modules
 
 
 class Stored(NamedTuple):
@@ -56,6 +65,7 @@ class Stored(NamedTuple):
     mixed: bool = False
     note: str | None = None
     said: bool = True
+    mixed_mtp: bool = False  # the same as mixed of multi-token-prediction modules
     left: tuple[str, ...] = ()  # what stays wide that it would pack
     cache: Literal["fp8"] | None = None  # what engines keep the cache in
     modules: tuple[tuple[str, str], ...] = ()  # modules and their formats, where each has one of its own
@@ -64,16 +74,24 @@ class Stored(NamedTuple):
         """The same for this model: components that stay wide in all layers are named, and are not mixed."""
         if self.weights is None or not (self.left or self.modules):
             return self
+        mtp = architecture.mtp
+        modules = [] if mtp is None else [_components(mtp.block) | {"mtp"}] * mtp.n
         alike = architecture.storage.gguf in ("kimi-linear", "minimax-01")
-        layers = Layers(list(map(_components, architecture.blocks())), alike)
+        layers = Layers([*map(_components, architecture.blocks()), *modules], alike, len(modules))
         if self.modules:
             return self._replace(weights=_most(self.modules, layers))
         wide = [set[str]() for _ in layers.own]
-        unclear = [word for word in self.left if not all(_marked(word, layers, wide))]
-        partly = {part for own, left in zip(layers.own, wide, strict=True) for part in own - left}
-        apart = sorted(set[str]().union(*wide) - partly)
-        name = ",".join([self.weights, *(f"{part}=bf16" for part in apart)])
-        return self._replace(weights=name, mixed=bool(unclear) or any(left - {*apart} for left in wide))
+        unclear = {number for word in self.left for number, is_clear in _marked(word, layers, wide) if not is_clear}
+        main = list(zip(layers.own, wide, strict=True))[: layers.n]
+        apart = set[str]().union(*wide[: layers.n]) - {part for own, left in main for part in own - left}
+        behind = list(zip(layers.own, wide, strict=True))[layers.n :]
+        whole = bool(behind) and all(own == left for own, left in behind)
+        name = ",".join([self.weights, *(f"{part}=bf16" for part in (*sorted(apart), *(["mtp"] if whole else [])))])
+        return self._replace(
+            weights=name,
+            mixed=any(number < layers.n for number in unclear) or any(left - apart for _, left in main),
+            mixed_mtp=not whole and (any(n >= layers.n for n in unclear) or any(o & apart != w for o, w in behind)),
+        )
 
 
 def _components(block: Block) -> frozenset[str]:
@@ -96,18 +114,22 @@ def _components(block: Block) -> frozenset[str]:
     return frozenset(found)
 
 
-def _marked(word: str, layers: Layers, wide: Sequence[set[str]]) -> Iterator[bool]:
-    """Marks what a word of a config leaves wide in layers; whether it is clear what it means there."""
-    found = OF_ALL.fullmatch(word) or OF_LAYER.fullmatch(word)
-    if found is None:
-        yield False
-        return
-    layer = found.groupdict().get("layer") or "*"
-    for number in range(len(layers.own)) if layer == "*" else [int(layer)]:
-        if number < len(layers.own):  # behind them stand multi-token-prediction modules
-            parts = _parts(found["part"], layers.own[number], layers.alike)
-            wide[number] |= parts or set()
-            yield parts is not None
+def _marked(word: str, layers: Layers, wide: Sequence[set[str]]) -> Iterator[tuple[int, bool]]:
+    """Marks what a word of a config leaves wide in layers; of each, whether it is clear what the word means there."""
+    every = range(len(layers.own))
+    if "mtp" in word:
+        found = OF_MTP.fullmatch(word)
+        numbers, part = every[layers.n :], None
+        if found is not None and found["module"] is not None:
+            numbers = numbers[int(found["module"]) :][:1]
+    else:
+        found = OF_ALL.fullmatch(word) or OF_LAYER.fullmatch(word)
+        layer = "*" if found is None else found.groupdict().get("layer") or "*"
+        numbers, part = every if layer == "*" else every[int(layer) :][:1], found and found["part"]
+    for number in numbers:
+        parts = None if found is None else _parts(part, layers.own[number], layers.alike)
+        wide[number] |= parts or set()
+        yield number, parts is not None
 
 
 def _parts(module: str | None, own: frozenset[str], alike: bool) -> frozenset[str] | None:
@@ -133,7 +155,7 @@ def _most(modules: Sequence[tuple[str, str]], layers: Layers) -> str:
     seen: dict[str, Counter[str]] = {}
     for module, name in modules:
         found = OF_LAYER.fullmatch(module)
-        if found is None or not found["layer"].isdecimal() or int(found["layer"]) >= len(layers.own):
+        if found is None or not found["layer"].isdecimal() or int(found["layer"]) >= layers.n:
             continue
         words = found["part"].split(".")
         inner = words[0] == "mlp" and len(words) > 1 and "expert" in words[1]
@@ -205,10 +227,11 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
     if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
         return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
-    if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
-        return Stored(f"{name}:experts")
     packed = () if name == "mxfp4" else tuple(word for word in words if not WIDE.search(word))
-    return Stored(name, bool(packed), left=packed)
+    modules = tuple(word for word in packed if "mtp" in word)
+    if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
+        return Stored(f"{name}:experts", left=modules)
+    return Stored(name, len(packed) > len(modules), left=packed)
 
 
 def _format(method: str, config: Mapping[str, Any]) -> str | None:
