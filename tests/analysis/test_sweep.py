@@ -432,6 +432,18 @@ def test_the_example_with_dask(gptcalc: Callable[..., Result], tmp_path: Path) -
     assert [{key: int(value) for key, value in row.items()} for row in found] == rows
 
 
+def test_points_of_which_no_polynomial_holds_for_all() -> None:
+    """Which operand is the larger hangs on the width at some numbers of experts: each point is computed for itself."""
+    axes = {"c": [10, 127], "moe.n_experts": [5, 22], "n_heads": [3, 5], "d": [15, 27, 85]}
+    document = DOCUMENTS["nested"] | {"name": "nested"}
+    columns = (*axes, "context", "batch", "activations_bytes", "memory")
+    rows = swept(document, axes, contexts=(5,), batches=(1, 22256), columns=columns).rows()
+    assert len(rows) == 48
+    for row in rows[::7]:
+        figures = alone(document, {key: row[key] for key in axes}, row["context"], row["batch"])
+        assert all(row[key] == figures[key] for key in ("activations_bytes", "memory"))
+
+
 # --- points of a file -------------------------------------------------------------------------------------------------
 
 POINTS = (
