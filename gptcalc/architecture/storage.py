@@ -52,7 +52,7 @@ class Storage(Strict, frozen=True, kw_only=True):
     weights: str | None = None  # the data type or format; None: bf16
     mixed: bool = False  # matrices stay wide that the format would pack
     mixed_mtp: bool = False  # the same of multi-token-prediction modules alone
-    cache: Literal["fp8"] | None = None  # in which engines keep the cache of these files unless told otherwise
+    fp8_cache: tuple[Literal["vllm", "sglang"], ...] = ()  # engines that keep the cache so unless told otherwise
     fused: tuple[Fused, ...] = ()  # matrices that are one in the published class
     tied_head: bool = False  # files hold a tied output matrix a second time
     gguf: Ggml = "llama"  # llama.cpp's name of the architecture

@@ -435,7 +435,7 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
         raise error.within(printable(origin, 200)) from None
     name = _name(origin)
     form = by_name(stored(config).among(reading.architecture), name)
-    own = {"weights": form.weights, "mixed": form.mixed, "mixed_mtp": form.mixed_mtp, "cache": form.cache}
+    own = {"weights": form.weights, "mixed": form.mixed, "mixed_mtp": form.mixed_mtp, "fp8_cache": form.fp8_cache}
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))
     whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}

@@ -297,6 +297,7 @@ def test_a_file_of_modelopt_beside_the_config(tmp_path: Path, gptcalc: Command) 
     assert "hf_quant_config.json" in err
 
 
+PACKED = packed()
 SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
 
 
@@ -313,12 +314,20 @@ SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
         ({**NVFP4, "kv_cache_quant_algo": None}, "vllm", "bf16"),
         ({"quant_method": "fp8", "kv_cache_scheme": SCHEME}, "vllm", "bf16"),
         (NVFP4, "vllm", "bf16"),
+        ({**PACKED, "kv_cache_scheme": SCHEME}, "vllm", "fp8"),
+        ({**PACKED, "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "vllm", "fp8"),
+        ({**PACKED, "kv_cache_scheme": {**SCHEME, "strategy": "attn_head"}}, "vllm", "fp8"),
+        ({**PACKED, "kv_cache_scheme": {"num_bits": 4, "type": "int"}}, "vllm", "bf16"),  # which vLLM refuses
+        ({**PACKED, "kv_cache_scheme": None}, "vllm", "bf16"),
+        ({**PACKED, "kv_cache_scheme": SCHEME}, "sglang", "bf16"),
+        ({**PACKED, "kv_cache_scheme": SCHEME}, "ideal", "bf16"),
     ],
 )
 def test_the_cache_that_a_config_names(
     method: dict[str, Any], engine: str, kept: str, tmp_path: Path, gptcalc: Command
 ) -> None:
-    """vLLM's --kv-cache-dtype auto (resolve_kv_cache_dtype_string) and SGLang's (configure_kv_cache_dtype)."""
+    """vLLM's --kv-cache-dtype auto (resolve_kv_cache_dtype_string; Attention's, of compressed-tensors) and SGLang's
+    (configure_kv_cache_dtype)."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**LLAMA, "quantization_config": method}))
     asked = (path, "--context", "64", "--engine", engine, "--get", "kv_dtype")
@@ -327,6 +336,23 @@ def test_the_cache_that_a_config_names(
     for command in ("fit", "serve"):
         assert gptcalc(command, *asked, "--device", "l40s")[1] == f"{kept}\n"
     assert gptcalc("memory", *asked, "--kv-dtype", "bf16")[1] == "bf16\n"
+
+
+LATENT: dict[str, Any] = {
+    "model_type": "deepseek_v2", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": None, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16, "v_head_dim": 32, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1,
+    "moe_intermediate_size": 64, "first_k_dense_replace": 1, "vocab_size": 128, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "kept"), [(PACKED, "bf16"), (NVFP4, "fp8")])
+def test_the_cache_of_latent_attention(method: dict[str, Any], kept: str, tmp_path: Path, gptcalc: Command) -> None:
+    """vLLM's MLAAttention takes the cache's type as the start has it, which knows ModelOpt's scheme alone."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LATENT, "quantization_config": {**method, "kv_cache_scheme": SCHEME}}))
+    _, out, err = gptcalc("memory", path, "--engine", "vllm", "--context", "64")
+    assert f" {kept} cache of " in out.partition("\n")[0], err
 
 
 @pytest.mark.parametrize("dtype", ["nvfp4,attention", "nvfp4,router=bf16", "nvfp4,mlp=q4_k_m", "nvfp4,mlp="])

@@ -121,8 +121,7 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
 
 def kept_in(architecture: Architecture, engine: str) -> str:
     """In what an engine keeps a cache unless told otherwise: vLLM's and SGLang's --kv-cache-dtype auto."""
-    asked = architecture.storage.cache if engine in ("vllm", "sglang") else None
-    return asked or BF16.name
+    return FP8.name if engine in architecture.storage.fp8_cache else BF16.name
 
 
 #: the kind of cache by what is stored, where nothing limits it

@@ -67,11 +67,14 @@ class Stored(NamedTuple):
     said: bool = True
     mixed_mtp: bool = False  # the same as mixed of multi-token-prediction modules
     left: tuple[str, ...] = ()  # what stays wide that it would pack
-    cache: Literal["fp8"] | None = None  # what engines keep the cache in
+    fp8_cache: tuple[Literal["vllm", "sglang"], ...] = ()  # engines that keep the cache so
+    by_layer: bool = False  # the cache: said to each layer of vLLM's Attention, which latent ones are not
     modules: tuple[tuple[str, str], ...] = ()  # modules and their formats, where each has one of its own
 
     def among(self, architecture: Architecture) -> Stored:
         """The same for this model: components that stay wide in all layers are named, and are not mixed."""
+        if self.by_layer and not any(isinstance(mixer, Attention) for mixer in architecture.mixers()):
+            return self._replace(fp8_cache=(), by_layer=False).among(architecture)
         if self.weights is None or not (self.left or self.modules):
             return self
         mtp = architecture.mtp
@@ -171,7 +174,7 @@ def stored(config: Mapping[str, Any]) -> Stored:
     for place in places:
         for key in ("quantization_config", "quantization", "compression_config"):
             if isinstance(place.get(key), dict) and place[key]:
-                found = _quantized(place[key])._replace(cache=_cache(place[key]))
+                found = _with_cache(_quantized(place[key]), place[key])
                 return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
     for place in places:
         for key in ("dtype", "torch_dtype"):
@@ -180,17 +183,27 @@ def stored(config: Mapping[str, Any]) -> Stored:
     return Stored(None, said=False)
 
 
-def _cache(config: Mapping[str, Any]) -> Literal["fp8"] | None:
-    """What vLLM and SGLang make of a cache whose type ModelOpt's config names; of others than fp8 nothing is known."""
+def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
+    """With what vLLM and SGLang make of a cache whose type a config names; of others than fp8 nothing is known.
+
+    ModelOpt's: vLLM's resolve_kv_cache_dtype_string, SGLang's configure_kv_cache_dtype. compressed-tensors': vLLM's
+    Attention takes any scheme that its validate_kv_cache_scheme lets pass as fp8; SGLang takes none by itself.
+    """
     inner = config.get("quantization", config)
     method = str(config.get("quant_method", "modelopt" if "quantization" in config else ""))
+    scheme = config.get("kv_cache_scheme")
+    if method == "compressed-tensors" and isinstance(scheme, dict):
+        passes = scheme.get("type") == "float" or scheme.get("num_bits") == 8
+        return found._replace(fp8_cache=("vllm",), by_layer=True) if passes else found
     if not isinstance(inner, dict) or not method.startswith("modelopt"):
-        return None
+        return found
     asked = inner.get("kv_cache_scheme") or inner.get("kv_cache_quant_algo")
     if isinstance(asked, dict):
         known = {"dynamic": False, "num_bits": 8, "type": "float"}
-        return "fp8" if {key: asked.get(key) for key in known} == known else None
-    return "fp8" if str(asked).lower() == "fp8" else None
+        is_fp8 = {key: asked.get(key) for key in known} == known
+    else:
+        is_fp8 = str(asked).lower() == "fp8"
+    return found._replace(fp8_cache=("vllm", "sglang")) if is_fp8 else found
 
 
 def by_name(found: Stored, name: str) -> Stored:
