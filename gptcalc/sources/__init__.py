@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -275,7 +275,7 @@ def _from_alias(reference: str) -> Source:
 
 
 def _from_hub(repo: Repository) -> Source:
-    from gptcalc.sources import hub, text
+    from gptcalc.sources import hub
 
     try:
         config = hub.config(repo)
@@ -283,7 +283,8 @@ def _from_hub(repo: Repository) -> Source:
         if error.only is None:
             raise
         return _from_gguf(hub.gguf_header(error.only), f"{repo.name}/{error.only.name}")
-    found = _from_text(text.read(config.path), f"{repo.name}/{hub.CONFIG}")
+    origin = f"{repo.name}/{hub.CONFIG}"
+    found = _from_config_file(config.path, origin, lambda: hub.beside(config, QUANTIZATION))
     name = repo.id.rsplit("/", 1)[1]
     built = None if found.built is None else replace(found.built, name=name)
     written = {**found.written, "name": name}
@@ -315,21 +316,32 @@ def _from_folder(path: str) -> Source:
 
 
 def _from_config_of(folder: str, files: Collection[str]) -> Source:
-    """A folder's config.json; how weights are packed, older checkpoints of ModelOpt say in a file beside it."""
+    """A folder's config.json."""
     config = os.path.join(folder, "config.json")
-    if QUANTIZATION not in files:
-        return _from_text_file(config)
-    from gptcalc.sources import text
-
     beside = os.path.join(folder, QUANTIZATION)
-    path = config
-    try:
-        document = text.mapping(text.parse_json(text.read(path)))
-        path = beside
-        document.setdefault("quantization_config", text.mapping(text.parse_json(text.read(path))))
-    except InputError as error:
-        raise error.within(printable(path, 200)) from None
-    return _from_document(document, config)
+    return _from_config_file(config, config, lambda: beside if QUANTIZATION in files else None)
+
+
+def _from_config_file(path: str, origin: str, find: Callable[[], str | None]) -> Source:
+    """A config.json; how weights are packed, older checkpoints of ModelOpt say in a file beside it, which is found
+    where it is needed."""
+    from gptcalc.sources import text
+    from gptcalc.sources.huggingface.quantization import is_quantized
+
+    def read(path: str, name: str) -> dict[str, Any]:
+        content = text.read(path)
+        try:
+            return text.mapping(text.parse_json(content))
+        except InputError as error:
+            raise error.within(printable(name, 200)) from None
+
+    document = read(path, origin)
+    if "model_type" in document and not is_quantized(document):
+        beside = find()
+        if beside is not None:
+            name = os.path.join(os.path.dirname(origin), QUANTIZATION)
+            document["quantization_config"] = read(beside, name)
+    return _from_document(document, origin)
 
 
 def _as_stored(found: Source, folder: str) -> Source:

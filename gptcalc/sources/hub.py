@@ -76,6 +76,29 @@ def config(repo: Repository) -> Config:
     return Config(path, repo if re.fullmatch("[0-9a-f]{40}", commit) is None else Repository(repo.id, commit))
 
 
+def beside(found: Config, name: str) -> str | None:
+    """A small file beside a config, in the cache or on the hub. None: the repository lists none, or can't be asked."""
+    path = os.path.join(os.path.dirname(found.path), name)
+    if os.path.isfile(path):
+        return path
+    try:
+        names = _at_the_top(found.repository)
+    except InputError:  # the config alone was in the cache
+        return None
+    return _download(found.repository, name) if name in names else None
+
+
+def _at_the_top(repo: Repository) -> set[str]:
+    """The files and folders of a repository."""
+    with _plainly(repo):
+        from huggingface_hub import HfApi, constants
+
+        if constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT):
+            raise _unreachable(repo)
+        api = HfApi(endpoint=constants.ENDPOINT)
+        return {entry.path for entry in api.list_repo_tree(repo.id, revision=repo.revision)}
+
+
 class WithoutConfig(InputError):
     """A repository has no config.json; its GGUF files, of those in parts the first."""
 

@@ -136,6 +136,27 @@ def test_other_commands_fetch_the_config_alone(hub: Hub, tmp_path: Path) -> None
     assert hub.files() == {"config.json"}
 
 
+def test_a_file_of_modelopt_beside_the_config(hub: Hub, models: Path, tmp_path: Path) -> None:
+    """hf_quant_config.json is fetched where the repository lists it and the config says nothing, and is cached."""
+    folder = models / "org" / "packed"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(TINY))
+    own = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": own}))
+    asked = ("memory", "org/packed", "--context", "16", "--engine", "vllm")
+    found = command(tmp_path, hub.endpoint, *asked)
+    assert (found.status, found.err) == (0, "")
+    assert found.out.startswith("packed: fp8 weights as published, fp8 cache of ")
+    assert hub.files() == {"config.json", "hf_quant_config.json"}
+    again = command(tmp_path, hub.endpoint, *asked, HF_HUB_OFFLINE="1")
+    assert (again.status, again.out) == (0, found.out)
+    (folder / "config.json").write_text(json.dumps({**TINY, "quantization_config": {"quant_method": "mxfp4"}}))
+    hub.requests.clear()
+    found = command(tmp_path / "other", hub.endpoint, *asked)
+    assert found.out.startswith("packed: mxfp4 weights as published")
+    assert hub.files() == {"config.json"}
+
+
 @pytest.mark.parametrize("ranges", [True, False])
 def test_headers_of_a_terabyte(tmp_path: Path, ranges: bool) -> None:
     """DeepSeek-V3's headers come to some ten megabytes; a server that ignores ranges is left in time."""

@@ -169,18 +169,33 @@ def _most(modules: Sequence[tuple[str, str]], layers: Layers) -> str:
 
 def stored(config: Mapping[str, Any]) -> Stored:
     """How the weights of a config are stored."""
-    inner = config.get("text_config")
-    places = [config, inner] if isinstance(inner, dict) else [config]
-    for place in places:
-        for key in ("quantization_config", "quantization", "compression_config"):
-            if isinstance(place.get(key), dict) and place[key]:
-                found = _with_cache(_quantized(place[key]), place[key])
-                return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
+    places = _places(config)
+    for place, said in _said(places):
+        found = _with_cache(_quantized(said), said)
+        return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
     for place in places:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
                 return Stored(PLAIN[word.removeprefix("torch.")])
     return Stored(None, said=False)
+
+
+def is_quantized(config: Mapping[str, Any]) -> bool:
+    """Whether a config says itself how its weights are packed."""
+    return any(True for _ in _said(_places(config)))
+
+
+def _places(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    inner = config.get("text_config")
+    return [config, inner] if isinstance(inner, dict) else [config]
+
+
+def _said(places: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """What is said of packing, and where."""
+    for place in places:
+        for key in ("quantization_config", "quantization", "compression_config"):
+            if isinstance(place.get(key), dict) and place[key]:
+                yield place, place[key]
 
 
 def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
