@@ -21,7 +21,7 @@ from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, of_mask, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve_beside, convolve_by_token
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, signed
+from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, root, signed
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation
 
@@ -254,8 +254,8 @@ def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) 
     lines.sum(f"z[{here}] = Σ_a q[{query}]·{keys}[{ix(s, kv, 'a')}]", pairs)
     if a.scores.disentangled is not None:
         lines.pointwise(f"z[{here}] = z[{here}] + b_Z[{here}]", pairs)
-    scale, width = a.scores.scale, a.d_head * a.scores.kinds
-    z = f"z[{here}]/√{width}" if scale is None else f"z[{here}]" if scale == 1.0 else f"{number(scale)}·z[{here}]"
+    scale, width = a.scores.scale, root(lines.scope["a"], a.scores.kinds)
+    z = f"z[{here}]/{width}" if scale is None else f"z[{here}]" if scale == 1.0 else f"{number(scale)}·z[{here}]"
     if a.scores.softcap is not None:
         cap = number(a.scores.softcap)
         lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gptcalc.architecture import LENGTH_EPS, Attention, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope
-from gptcalc.equations.language import Index, Lines, ix, number, plus, signed
+from gptcalc.equations.language import Index, Lines, ix, number, plus, root, signed
 from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -134,7 +134,7 @@ def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | Non
     if key is not None:
         factor: dict[str, Any] = {f"f_{name}": key}
         lines.pointwise(f"{whole} = f_{name}[{ix(heads, channel)}]·{whole}", saved=2, **factor)
-    length = f"√{lines.scope[channel].size}·rms_{channel}({whole})"
+    length = f"{root(lines.scope[channel])}·rms_{channel}({whole})"
     shorter = f"{whole} = min(1, {number(limit)}/({length} + ε))·{whole}"
     lines.pointwise(shorter, saved=2, constants={"ε": LENGTH_EPS})
 

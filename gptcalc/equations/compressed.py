@@ -11,7 +11,7 @@ from typing import Any
 
 from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer
 from gptcalc.equations.conditions import Completed, Constant, Entries, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -165,9 +165,10 @@ def _attend(lines: Lines, a: CompressedAttention, window: Pairs, dropout: bool) 
         scores.append(("z_C[t,χ,g,r]", "α_C[t,χ,g,r]", "C[χ,a]", seen))
     for z, _, keys, pairs in scores:
         lines.sum(f"{z} = Σ_a q[t,g,r,a]·{keys}", pairs)
+    width = root(lines.scope["a"])
     for number, (z, share, _, pairs) in enumerate(scores):
-        beside = [f"{other}/√{a.d_head}" for other, *_ in scores if other != z] + ["sink[g,r]"] * a.sinks
-        text = f"{share} = softmax_{'χ' if number else 's'}({z}/√{a.d_head}{'; ' * bool(beside)}{', '.join(beside)})"
+        beside = [f"{other}/{width}" for other, *_ in scores if other != z] + ["sink[g,r]"] * a.sinks
+        text = f"{share} = softmax_{'χ' if number else 's'}({z}/{width}{'; ' * bool(beside)}{', '.join(beside)})"
         lines.pointwise(text, pairs, 2, flash=0 if number else LOG_SUM_EXP, sink="sinks")
         if dropout:
             here = share[share.index("[") :]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gptcalc.architecture import Engram, Streams
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS
-from gptcalc.equations.language import Index, Lines, Mark, ix
+from gptcalc.equations.language import Index, Lines, Mark, ix, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -44,9 +44,9 @@ def engram(lines: Lines, m: Engram, several: bool) -> None:
     norm_line(lines, m.key_norm, f"k_N[{here}]", f"k_N[{here}]", "i", "key_norm", own, "_N", 2)
     lines.sum("v_N[t,i] = Σ_{ḫ,ḍ} e_N[t,ḫ,ḍ]·W_NV[ḫ,ḍ,i]", saved=2, W_NV=Mark("v", "looked-up values"))
     lines.sum(f"g_N[{each}] = Σ_i k_N[{here}]·n[{here}]", saved=2)
-    lines.pointwise(f"g_N[{each}] = g_N[{each}]/√{lines.scope['i'].size}")
-    root = f"√max(abs(g_N[{each}]), {LEAST})"
-    lines.pointwise(f"g_N[{each}] = {{{root} if g_N[{each}] > 0; −{root} otherwise}}", saved=2)
+    lines.pointwise(f"g_N[{each}] = g_N[{each}]/{root(lines.scope['i'])}")
+    size = f"√max(abs(g_N[{each}]), {LEAST})"
+    lines.pointwise(f"g_N[{each}] = {{{size} if g_N[{each}] > 0; −{size} otherwise}}", saved=2)
     lines.pointwise(f"u_N[{here}] = σ(g_N[{each}])·v_N[t,i]", saved=2)
     norm_line(lines, m.conv_norm, f"c_N[{here}]", f"u_N[{here}]", "i", "conv_norm", own, "_C", 2)
     far, apart = m.reach, m.hashing.longest

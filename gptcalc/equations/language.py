@@ -436,6 +436,13 @@ def signed(value: float) -> str:
     return number(value) if value >= 0 else f"(−{number(-value)})"
 
 
+def root(index: Index, times: int = 1) -> str:
+    """√ of how many an index runs over, or so many times that: √d_head, √(d/n_heads), √(3·d_head)."""
+    symbol = f"({index.symbol})" if "+" in index.symbol and times > 1 else index.symbol
+    inside = symbol if times == 1 else f"{times}·{symbol}"
+    return f"√{inside}" if inside.replace("_", "").isalnum() else f"√({inside})"
+
+
 def plus(bias: str, present: bool) -> str:
     """A bias at the end of a line, where there is one."""
     return f" + {bias}" if present else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention_heads import gated, growth
 from gptcalc.equations.conditions import Near, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, root, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -185,7 +185,7 @@ def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: int
 def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
     width = a.d_nope + a.d_rope
     plain = a.score_scale == 1 / math.sqrt(width)
-    z = f"z[t,s,h]/√{width}" if plain else f"{number(a.score_scale)}·z[t,s,h]"
+    z = f"z[t,s,h]/{root(lines.scope['b'])}" if plain else f"{number(a.score_scale)}·z[t,s,h]"
     sinks = "; sink[h]" if a.sinks else ""
     lines.pointwise(f"α[t,s,h] = softmax_s({z}{sinks})", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     if dropout:

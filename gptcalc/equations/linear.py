@@ -12,7 +12,7 @@ from typing import Any
 from gptcalc.architecture import Decay, HierarchicalRecurrence, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, root, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.roles import Use
 from gptcalc.equations.symbols import Symbols
@@ -89,7 +89,7 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
         lines.pointwise(f"{here} = {so_far}/√(Σ_ȧ {so_far}² + {number(EPS)})", saved=2)
         so_far = here
     if name == "q" and a.scale != 1.0:
-        scale = f"{so_far}/√{lines.scope['ȧ'].symbol}" if a.scale is None else f"{signed(a.scale)}·{so_far}"
+        scale = f"{so_far}/{root(lines.scope['ȧ'])}" if a.scale is None else f"{signed(a.scale)}·{so_far}"
         lines.pointwise(f"{here} = {scale}")
         so_far = here
     if so_far != here:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gptcalc.architecture import Attention, AttentionResiduals, Looped, Messages, Mixer
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index, Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -112,7 +112,7 @@ def _message(lines: Lines, d: Index, end: str, key: str) -> None:
     """h_M: the last pass's sums, each as much as its product with the query says."""
     query: dict[str, Any] = {f"q_M{end}": f"{key}query"}
     lines.sum(f"ζ_M[t,ẋ] = Σ_i n_M[t,ẋ,i]·q_M{end}[i]", **query)
-    lines.pointwise(f"α_M[t,ẋ] = softmax_ẋ(ζ_M[t,ẋ]/√{d.size})", saved=2)
+    lines.pointwise(f"α_M[t,ẋ] = softmax_ẋ(ζ_M[t,ẋ]/{root(d)})", saved=2)
     lines.sum("h_M[t,i] = Σ_ẋ α_M[t,ẋ]·n_M[t,ẋ,i]", saved=2)
 
 

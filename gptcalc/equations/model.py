@@ -29,7 +29,7 @@ from gptcalc.equations import (
     relative,
     residuals,
 )
-from gptcalc.equations.language import Index, Line, Lines, Mark
+from gptcalc.equations.language import Index, Line, Lines, Mark, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.parts import Parts
 from gptcalc.equations.stages import Equations, Layer, Stage
@@ -228,7 +228,7 @@ class _Model:
         }
         other = lines.under("other", "ple")
         row = f"{{token(t) if token(t) < {ple.v}; 0 otherwise}}" if ple.v < self.model.v else "token(t)"
-        other.pointwise(f"x_L[t,ĺ,p] = √{ple.d}·E_L[b,ĺ,p], b = {row}", E_L=Mark("token", "tokens"))
+        other.pointwise(f"x_L[t,ĺ,p] = {root(width)}·E_L[b,ĺ,p], b = {row}", E_L=Mark("token", "tokens"))
         other.sum("r_L[t,ĺ,p] = Σ_i x[t,i]·W_LP[i,ĺ,p]", saved=2, W_LP=Mark("projection", "slices"))
         norm_line(other, ple.norm, "r_L[t,ĺ,p]", "r_L[t,ĺ,p]/√d", "p", "norm", name="_P")
         other.pointwise("x_L[t,ĺ,p] = (x_L[t,ĺ,p] + r_L[t,ĺ,p])/√2", saved=2)

@@ -9,7 +9,7 @@ from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, at_its_end
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, number, plus
+from gptcalc.equations.language import Index, Lines, Mark, number, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -81,7 +81,7 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM, chunk: int | None = None) -> None:
     for name, letter, key in (("q", "ȧ", "q"), ("k", "ȧ", "k"), ("v", "ẇ", "v"), ("G_O", "ẇ", "gate")):
         matrix = {"G_O": "W_OG"}.get(name, f"W_{name}")
         lines.sum(f"{name}[t,ḣ,{letter}] = Σ_i n[t,i]·{matrix}[i,ḣ,{letter}]", saved=2, **{matrix: key})  # type: ignore[arg-type]
-    lines.pointwise(f"q[t,ḣ,ȧ] = q[t,ḣ,ȧ]/√{lines.scope['ȧ'].symbol}")
+    lines.pointwise(f"q[t,ḣ,ȧ] = q[t,ḣ,ȧ]/{root(lines.scope['ȧ'])}")
     for name, key in (("ι", "input_gate"), ("F", "forget_gate")):
         marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
         lines.sum(f"{name}[t,ḣ] = Σ_i n[t,i]·W_{name}[i,ḣ] + b_{name}[ḣ]", saved=2, **marks)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import AttentionResiduals, Norm
 from gptcalc.equations.conditions import Condition, Wanted
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Lines, Mark, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -29,7 +29,7 @@ def mixture(lines: Lines, residuals: AttentionResiduals, key: str = "sums.", wan
     lines.pointwise(text, condition, saved=2)
     norm_line(lines, norm, "n_Z[t,ẓ,i]", "n_Z[t,ẓ,i]", "i", f"{key}norm", name="_Z", saved=2, condition=condition)
     lines.sum(f"{product} = Σ_i n_Z[t,ẓ,i]·q_Z[i{each and ',ỵ'}]", condition, q_Z=Mark(f"{key}query"))
-    lines.pointwise(f"α_Z[{here}ẓ] = softmax_ẓ({product}/√{d.size})", condition, saved=2)
+    lines.pointwise(f"α_Z[{here}ẓ] = softmax_ẓ({product}/{root(d)})", condition, saved=2)
     lines.sum(f"x_Z[{here}i] = Σ_ẓ α_Z[{here}ẓ]·n_Z[t,ẓ,i]", condition, saved=2)
 
 
