@@ -47,6 +47,7 @@ ROLES: dict[Role, str] = {
 SIZES = {
     "d": "channels of the residual stream",
     "n_kv_heads": "KV heads",
+    "n_heads": "heads",
     "n_heads/n_kv_heads": "query heads that share a KV head, number (n_heads/n_kv_heads)·g + r the r-th of KV head g",
     "n_heads/n_groups": "heads of a group",
     "d_ff": "hidden units of the feed-forward layer",
