@@ -206,8 +206,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "scores of every KV head once",
         "equations.attention",
-        "Σ_a q[{query}]",
-        "Σ_a k[{ix('t', kv, 'a')}]",
+        "z[{here}] = Σ_a q[{query}]·",
+        "z[{ix('t', s, kv)}] = Σ_a k[{ix('t', kv, 'a')}]·",
         "llama-3-8b decode at 257",
     ),
     (
@@ -429,8 +429,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "convolutions for nothing",
         "equations.convolution",
-        'lines.sum(text, component="" if alone',
-        'lines.pointwise(text, component="" if alone',
+        "lines.sum(text, None, saved, component, **marks)",
+        "lines.pointwise(text, None, saved, component, **marks)",
         "inkling-975b-a41b decode at 1025",
     ),
     (
