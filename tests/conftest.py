@@ -21,6 +21,7 @@ settings.load_profile("any machine")
 
 os.environ["GPTCALC_PRESETS"] = ""  # nor reads presets of one's own
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what runs as a process of its own is compiled once, not each time
 
 
 class Result(NamedTuple):

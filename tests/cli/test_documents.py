@@ -42,10 +42,11 @@ def blocks(language: str, page: Path = README) -> list[str]:
 
 
 def everywhere(language: str) -> list[Any]:
+    """Each block once: both walks have the same."""
+    pages = {block: page for page in reversed(PAGES) for block in blocks(language, page)}
     return [
         pytest.param(block, id=f"{page.name}: {block.splitlines()[0].removeprefix('$ ')}")
-        for page in PAGES
-        for block in blocks(language, page)
+        for block, page in reversed(pages.items())
     ]
 
 
