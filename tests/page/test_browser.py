@@ -323,11 +323,10 @@ def test_a_symbol_says_what_it_is(opened: Open) -> None:
 
 
 def test_numbers_within_equations_move(opened: Open) -> None:
-    """The scale is √d_head: 64 as published, 128 with d twice as wide."""
-    page = opened("#m=gpt2")
-    assert page.locator(".equations tbody msqrt").first.text_content() == "64"
-    wide = opened("#m=gpt2&d=1536")
-    assert wide.locator(".equations tbody msqrt").first.text_content() == "128"
+    """Half of a head's channels turn: 32 pairs in GPT-2, 64 with d twice as wide."""
+    turns = ".equations tbody tr:has-text('10000')"
+    for address, pairs in (("#m=gpt2&position=rope", "32"), ("#m=gpt2&position=rope&d=1536", "64")):
+        assert pairs in (opened(address).locator(turns).first.text_content() or "")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
