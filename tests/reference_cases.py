@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -661,7 +662,9 @@ def architecture(name: str) -> Architecture:
     return build({"name": name, **DOCUMENTS[name]})
 
 
-#: where a test of every document takes long: some of them each time, the others by hand
-SOME_OF_THEM = [
-    name if place % 3 == 0 else pytest.param(name, marks=pytest.mark.heavy) for place, name in enumerate(DOCUMENTS)
-]
+def some(cases: Iterable[Any], every: int = 3) -> list[Any]:
+    """Where a test of all cases takes long: one in so many each time, the others by hand."""
+    several = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [
+        pytest.param(*case, marks=() if place % every == 0 else pytest.mark.heavy) for place, case in enumerate(several)
+    ]

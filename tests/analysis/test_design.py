@@ -27,7 +27,7 @@ from gptcalc.sources import devices, load
 from gptcalc.sources.preset import edited
 from tests.analysis.test_sweep import alone, sizes
 from tests.conftest import Result
-from tests.reference_cases import DOCUMENTS, SOME_OF_THEM
+from tests.reference_cases import DOCUMENTS, some
 
 GIB = 2**30
 FREELY = Taste(ratios={("d_ff", "d"): None, ("d", "n_layers"): None})
@@ -53,7 +53,7 @@ def tried_out(document: Mapping[str, Any], free: Mapping[str, Any], context: int
     return found
 
 
-@pytest.mark.parametrize("name", SOME_OF_THEM)
+@pytest.mark.parametrize("name", some(DOCUMENTS))
 def test_every_kind_of_block(name: str) -> None:
     """Two keys of each small document, a budget in the middle of what there is, the most and the least of a figure."""
     document = DOCUMENTS[name] | {"name": name}
@@ -148,7 +148,7 @@ def test_a_width_of_heads_that_is_given_stays() -> None:
     assert "n_heads" not in found.designs[0]
 
 
-@pytest.mark.parametrize("name", SOME_OF_THEM)
+@pytest.mark.parametrize("name", some(DOCUMENTS, 6))
 def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
     """With a rate in the middle of those that there are: as timing every point finds."""
     document = DOCUMENTS[name] | {"name": name}
