@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from gptcalc.cli import run
+from tests import TESTS
 
 settings.register_profile(
     "any machine", deadline=None, derandomize="CI" in os.environ
@@ -22,6 +23,11 @@ settings.load_profile("any machine")
 os.environ["GPTCALC_PRESETS"] = ""  # nor reads presets of one's own
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the real hub
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what runs as a process of its own is compiled once, not each time
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Single tests that take long stand in this folder itself: first, so that no worker waits for one at the end."""
+    items.sort(key=lambda item: item.path.parent != TESTS)
 
 
 class Result(NamedTuple):
