@@ -40,8 +40,7 @@ RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
 NODE = shutil.which("node")
 #: settings of each model: some each time, more by hand
 SOME, MANY = 40, 120
-BY_HAND = {"bart-base", "loop that begins with both", "two speeds"}
-TRIED: list[Any] = [(name, SOME) for name in MODELS if name not in BY_HAND]
+TRIED: list[Any] = [(name, SOME) for name in MODELS]
 TRIED += [pytest.param((name, MANY), marks=pytest.mark.heavy) for name in MODELS]
 
 
