@@ -542,3 +542,11 @@ def test_random_points_one_by_one(number: int) -> None:
     """What a grid says of a point is what the analyses of that point say, to the unit."""
     for document, settings, context, batch, figures in drawn_points(number, f"points {number}"):
         assert figures == alone(document, settings, context, batch), (document["name"], settings, context, batch)
+
+
+def test_an_unknown_column_of_a_file_is_said_with_the_file(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("n_kv_headz\n1\n", encoding="utf-8")
+    found = gptcalc("sweep", "llama-3-8b", "--points", str(file))
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert f"{file}: unknown key 'n_kv_headz'; did you mean n_kv_heads?" in found.err

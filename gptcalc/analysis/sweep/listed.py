@@ -12,7 +12,7 @@ import numpy as np
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.space import PIECE, Axis, Combination, NoModel, Piece, Space
 from gptcalc.conventions import SweepRun
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, printable
 from gptcalc.sources.points import PointsFile
 
 #: columns that are no keys of the preset
@@ -42,7 +42,10 @@ class Listed:
         self.axes = tuple(Axis(key, tuple(values)) for key, values in spans.items())
         if min(self.batches) < 1 or min(n or 1 for n in self.contexts) < 1:
             raise InputError("--points: a context or a batch is less than 1", kind="usage")
-        self.space = Space(document, self.axes, self.contexts, self.batches, figures, how)
+        try:
+            self.space = Space(document, self.axes, self.contexts, self.batches, figures, how)
+        except InputError as error:
+            raise error.within(printable(file.path)) if error.kind == "unknown" else error from None
         self.refused: dict[str, int] = {}
         self.found: dict[tuple[int, ...], Combination | str] = {}
 
