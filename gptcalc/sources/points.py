@@ -17,6 +17,7 @@ Columns = dict[str, NDArray[np.int64]]
 class PointsFile(Protocol):
     """So many rows of whole numbers under names."""
 
+    path: str
     keys: tuple[str, ...]
     number: int
 
