@@ -45,5 +45,10 @@ def printable(text: str, limit: int = 80) -> str:
     return shown if shown.isprintable() else "".join(ch if ch.isprintable() else _escape(ch) for ch in shown)
 
 
+def file_name(path: object) -> str:
+    """A file as messages name it: whole, so that it can be copied; only what is no path of any system is cut."""
+    return printable(str(path), 1024)
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()

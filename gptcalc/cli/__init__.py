@@ -13,7 +13,7 @@ from typing import Any
 
 from gptcalc.cli import words
 from gptcalc.cli.answer import Answer, Command, Output, complain, deliver, drop_output
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, file_name, printable
 
 NAME = "gptcalc"
 
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 def _place(error: OSError) -> str:
     """What could not be read or written: a file, where the system names one."""
     if error.filename is not None:
-        return printable(os.fsdecode(error.filename), 200)
+        return file_name(os.fsdecode(error.filename))
     drop_output()
     return "standard output"
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gptcalc.cli.options import With
 from gptcalc.cli.parameters import expanded, gathered, parameters_of
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.options import Option, check
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def write_file_bytes(path: str, data: bytes | Iterable[bytes], option: str) -> N
                 raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"{option} {printable(path, 200)}: {reason}", kind="file") from None
+        raise InputError(f"{option} {file_name(path)}: {reason}", kind="file") from None
 
 
 def _each(data: bytes | Iterable[bytes]) -> Iterable[bytes]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
 from gptcalc.document import ABOUT, build
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, file_name, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,7 +192,7 @@ def _build(document: dict[str, Any], origin: str) -> Architecture:
     try:
         return build(document)
     except InputError as error:
-        raise error.within(printable(origin, 200)) from None
+        raise error.within(file_name(origin)) from None
 
 
 def find(reference: Reference) -> Source:
@@ -235,7 +235,7 @@ def _files(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError as error:
-        raise InputError(f"{printable(folder, 200)}: {(error.strerror or str(error)).lower()}", kind="file") from None
+        raise InputError(f"{file_name(folder)}: {(error.strerror or str(error)).lower()}", kind="file") from None
 
 
 def _config_beside(path: str) -> str | None:
@@ -312,7 +312,7 @@ def _from_folder(path: str) -> Source:
         raise _adapter(adapter, {})
     if is_checkpoint(path):
         return _from_checkpoint(path)
-    raise InputError(f"no config.json, *.safetensors or *.gguf in {printable(path, 200)}", kind="file")
+    raise InputError(f"no config.json, *.safetensors or *.gguf in {file_name(path)}", kind="file")
 
 
 def _from_config_of(folder: str, files: Collection[str]) -> Source:
@@ -333,7 +333,7 @@ def _from_config_file(path: str, origin: str, find: Callable[[], str | None]) ->
         try:
             return text.mapping(text.parse_json(content))
         except InputError as error:
-            raise error.within(printable(name, 200)) from None
+            raise error.within(file_name(name)) from None
 
     document = read(path, origin)
     if "model_type" in document and not is_quantized(document):
@@ -377,7 +377,7 @@ def _from_checkpoint(path: str) -> Source:
     if config is not None:
         return replace(_from_text_file(config), tensors=path)
     raise InputError(
-        f"{printable(path, 200)}: a checkpoint's header holds tensors, not an architecture",
+        f"{file_name(path)}: a checkpoint's header holds tensors, not an architecture",
         "put its config.json beside it and name the folder",
         "unsupported",
     )
@@ -424,7 +424,7 @@ def _from_text(content: str, origin: str) -> Source:
     try:
         document = text.mapping(text.parse_yaml(content) if yaml else text.parse_json(content))
     except InputError as error:
-        raise error.within(printable(origin, 200)) from None
+        raise error.within(file_name(origin)) from None
     return _from_document(document, origin, yaml)
 
 
@@ -444,7 +444,7 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
     try:
         reading = huggingface.read(config)
     except InputError as error:
-        raise error.within(printable(origin, 200)) from None
+        raise error.within(file_name(origin)) from None
     name = _name(origin)
     form = by_name(stored(config).among(reading.architecture), name)
     own = {"weights": form.weights, "mixed": form.mixed, "mixed_mtp": form.mixed_mtp, "fp8_cache": form.fp8_cache}
@@ -478,4 +478,4 @@ def _adapter(path: str, config: dict[str, Any]) -> InputError:
     base = config.get("base_model_name_or_path")
     hint = f"its base model is {printable(base)}" if isinstance(base, str) else "name its base model"
     problem = "this is a LoRA adapter, without an architecture of its own"
-    return InputError(f"{printable(path, 200)}: {problem}", hint, "unsupported")
+    return InputError(f"{file_name(path)}: {problem}", hint, "unsupported")

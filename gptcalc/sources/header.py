@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name
 
 #: how the tensors of a repository on the hub are written where a path could stand
 SCHEME = "hf://"
@@ -113,4 +113,4 @@ def regular_size(path: Path) -> int:
 
 def bad(path: Path, problem: str) -> InputError:
     """An error that names the file."""
-    return InputError(f"{printable(str(path), 300)}: {problem}", kind="checkpoint")
+    return InputError(f"{file_name(path)}: {problem}", kind="checkpoint")

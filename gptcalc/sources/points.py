@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 
 Columns = dict[str, NDArray[np.int64]]
 
@@ -31,16 +31,16 @@ def opened(path: str) -> PointsFile:
     kinds: dict[str, Any] = {".parquet": ParquetPoints, ".csv": CsvPoints}
     kind = kinds.get(Path(path).suffix)
     if kind is None:
-        raise InputError(f"--points {printable(path)}: neither .parquet nor .csv", "give it one of these ends", "usage")
+        raise InputError(f"--points {file_name(path)}: neither .parquet nor .csv", "give it one of these ends", "usage")
     try:
         found: PointsFile = kind(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
-        raise InputError(f"{printable(path)}: {reason}") from None
+        raise InputError(f"{file_name(path)}: {reason}") from None
     if not found.number:
-        raise InputError(f"{printable(path)}: no points in it", "a line of keys, and a row a point")
+        raise InputError(f"{file_name(path)}: no points in it", "a line of keys, and a row a point")
     if len(set(found.keys)) < len(found.keys):
-        raise InputError(f"{printable(path)}: a column is there twice", "each key once")
+        raise InputError(f"{file_name(path)}: a column is there twice", "each key once")
     return found
 
 
@@ -67,7 +67,7 @@ class CsvPoints:
             word = line[place].strip() if place < len(line) else ""
             if not (word.isascii() and word.isdecimal() and len(word) < 19):
                 raise InputError(
-                    f"{printable(self.path)}: {key} of point {row}: {printable(word)!r} is no whole number"
+                    f"{file_name(self.path)}: {key} of point {row}: {printable(word)!r} is no whole number"
                 )
             numbers.append(int(word))
         return np.array(numbers, dtype=np.int64)
@@ -81,13 +81,13 @@ class ParquetPoints:
             import pyarrow
             from pyarrow.parquet import ParquetFile
         except ImportError:
-            problem = f"--points {printable(path)}: pyarrow is not installed"
+            problem = f"--points {file_name(path)}: pyarrow is not installed"
             raise InputError(problem, "pip install 'gptcalc[parquet]', or points in a .csv", "usage") from None
         self.path = path
         try:
             self.file = ParquetFile(path)
         except pyarrow.ArrowInvalid:
-            raise InputError(f"{printable(path)}: is no Parquet file") from None
+            raise InputError(f"{file_name(path)}: is no Parquet file") from None
         self.keys = tuple(self.file.schema_arrow.names)
         self.number: int = self.file.metadata.num_rows
 
@@ -108,6 +108,6 @@ class ParquetPoints:
         import pyarrow
 
         if not pyarrow.types.is_integer(column.type) or column.null_count:
-            raise InputError(f"{printable(self.path)}: {key} is not a whole number at every point")
+            raise InputError(f"{file_name(self.path)}: {key} is not a whole number at every point")
         found: NDArray[np.int64] = column.to_numpy().astype(np.int64)
         return found

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gptcalc.document import ABOUT, ABOUT_ORDER, KINDS, Document
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, file_name, printable
 from gptcalc.sources import text
 
 SUFFIX = ".yaml"
@@ -98,7 +98,7 @@ def parse(content: str, origin: str) -> dict[str, Any]:
     try:
         return text.mapping(text.parse_yaml(content))
     except InputError as error:
-        raise error.within(printable(origin, 200)) from None
+        raise error.within(file_name(origin)) from None
 
 
 def named(name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.sources import text
 from gptcalc.sources.header import LONGEST_HEADER, Header, Tensor, bad, product, regular_size
 
@@ -61,7 +61,7 @@ def weight_map_of(path: Path, suffix: str) -> dict[str, str]:
     try:
         data = text.parse_json(text.read(str(path)))
     except InputError as error:
-        raise error if str(path) in error.message else error.within(printable(str(path), 300)) from None
+        raise error if str(path) in error.message else error.within(file_name(path)) from None
     weight_map = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
         raise bad(path, "expected an object with a weight_map from tensor names to file names")

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 
 MAX_BYTES = 64 * 2**20  # the index of a model of 100,000 tensors takes about ten
 MAX_YAML = 2**20  # presets take one or two thousand characters
@@ -32,7 +32,7 @@ def read(path: str) -> str:
     try:
         return decode(data)
     except InputError as error:
-        raise error.within(printable(path, 200)) from None
+        raise error.within(file_name(path)) from None
 
 
 def read_bytes(path: str, limit: int = MAX_BYTES) -> bytes:
@@ -41,14 +41,14 @@ def read_bytes(path: str, limit: int = MAX_BYTES) -> bytes:
         # without O_NONBLOCK, opening a FIFO waits for a writer
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise InputError(f"{printable(path, 200)}: {_reason(error)}", kind="file") from None
+        raise InputError(f"{file_name(path)}: {_reason(error)}", kind="file") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{printable(path, 200)}: not a regular file", kind="file")
+            raise InputError(f"{file_name(path)}: not a regular file", kind="file")
         if status.st_size > limit:
             size = f"{status.st_size:,} bytes, more than {limit:,}"
-            raise InputError(f"{printable(path, 200)}: too large for a description of a model: {size}", kind="file")
+            raise InputError(f"{file_name(path)}: too large for a description of a model: {size}", kind="file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(limit + 1)
     finally:

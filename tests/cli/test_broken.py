@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Command
+
 GPTCALC = [sys.executable, "-m", "gptcalc"]
 TINY = {"name": "tiny", "d": 16, "v": 20, "c": 8, "n_heads": 2, "n_layers": 2, "d_ff": 32}
 
@@ -269,3 +271,15 @@ def test_a_file_that_cannot_be_written_is_one_line_beside_no_notes(tmp_path: Pat
     assert "note: " in run("params", config).stderr
     found = run("params", config, "-o", str(tmp_path / "no" / "such.json"))
     assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("params",), ("validate",), ("sweep", "gpt2", "--points"), ("check", "--expect")]
+)
+def test_a_file_deep_in_folders_is_named_whole(arguments: tuple[str, ...], gptcalc: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "/".join(["a_folder_with_a_long_name"] * 12)
+    folder.mkdir(parents=True)
+    file = written(folder, "{", "points.csv" if "--points" in arguments else "config.json")
+    found = gptcalc(*arguments, str(file), *(["gpt2"] if "--expect" in arguments else []))
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert str(file) in found.err

@@ -12,7 +12,7 @@ import numpy as np
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.space import PIECE, Axis, Combination, NoModel, Piece, Space
 from gptcalc.conventions import SweepRun
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name
 from gptcalc.sources.points import PointsFile
 
 #: columns that are no keys of the preset
@@ -45,7 +45,7 @@ class Listed:
         try:
             self.space = Space(document, self.axes, self.contexts, self.batches, figures, how)
         except InputError as error:
-            raise error.within(printable(file.path)) if error.kind == "unknown" else error from None
+            raise error.within(file_name(file.path)) if error.kind == "unknown" else error from None
         self.refused: dict[str, int] = {}
         self.found: dict[tuple[int, ...], Combination | str] = {}
 

@@ -9,7 +9,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.options import Model, Set, context_warnings
 from gptcalc.conventions import CacheRun, FlopsRun, InferenceRun, LockRun
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, file_name, printable
 from gptcalc.options import Option
 
 RESULT = "gptcalc.report.checked:Checked"
@@ -50,7 +50,7 @@ def command(
     if not expect and write is not None:
         _write(write, loaded.architecture, how)
         done = {"model": loaded.architecture.name, "written": write}
-        return Answer(done, show("checked", [], write), warnings, text=f"written: {printable(write, 200)}\n")
+        return Answer(done, show("checked", [], write), warnings, text=f"written: {file_name(write)}\n")
     if how != LockRun() and any("=" not in setting for setting in expect):
         warnings = (*warnings, "warning: a lock file has settings of its own; those of the command line are not used")
     analyses = _Analyses(loaded.architecture, how, one_pass)
@@ -77,7 +77,7 @@ def _write(path: str, architecture: Architecture, how: LockRun) -> None:
 def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
     """Every figure of a lock file, and every one that it lacks."""
     if not os.path.exists(path):
-        problem = f"--expect {printable(path, 200)!r} is neither KEY=VALUE nor a file that --write made"
+        problem = f"--expect {file_name(path)!r} is neither KEY=VALUE nor a file that --write made"
         raise InputError(problem, "write --expect total=8030261248", "usage")
     from gptcalc.analysis.lock import costs, differences, settings_of
     from gptcalc.sources import preset
@@ -87,7 +87,7 @@ def _locked(path: str, architecture: Architecture) -> list[dict[str, Any]]:
         settings = settings_of(document)
         return list(differences(document, costs(architecture, settings)))
     except InputError as error:
-        raise error.within(printable(path, 200)) from None
+        raise error.within(file_name(path)) from None
 
 
 class _Analyses:

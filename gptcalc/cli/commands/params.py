@@ -122,8 +122,8 @@ def _counted(path: str, by: By | None, why: InputError) -> Answer:
 
 def unclear(path: str, weights: Sequence[Weight]) -> InputError:
     """Packed weights whose number can't be told without the config."""
-    from gptcalc.errors import printable
+    from gptcalc.errors import file_name, printable
 
     name = printable(weights[0].tensor.name, 120)
     problem = f"how many weights {name} packs ({len(weights)} such tensors) is not in the header"
-    return InputError(f"{printable(path, 200)}: {problem}", "put the config.json beside it", "checkpoint")
+    return InputError(f"{file_name(path)}: {problem}", "put the config.json beside it", "checkpoint")

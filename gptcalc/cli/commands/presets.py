@@ -9,7 +9,7 @@ from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Devices, Utilization, room
 from gptcalc.cli.options import Columns, Sort, Where
 from gptcalc.conventions import CompareRun
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.options import Option
 
 DEFAULT = ("model", "released", "total", "active", "n_layers", "d", "c", "features")
@@ -97,10 +97,10 @@ def _checked(folder: str) -> Answer:
     from gptcalc.sources import load, preset
 
     if not os.path.isdir(folder):
-        raise InputError(f"--check {printable(folder, 200)}: no such folder", kind="file")
+        raise InputError(f"--check {file_name(folder)}: no such folder", kind="file")
     listed = preset.names(folder)
     if not listed:
-        raise InputError(f"--check {printable(folder, 200)}: no {preset.SUFFIX} file there", kind="file")
+        raise InputError(f"--check {file_name(folder)}: no {preset.SUFFIX} file there", kind="file")
     rows = []
     for name in listed:
         path = os.path.join(folder, name + preset.SUFFIX)
@@ -152,5 +152,5 @@ def _added(file: str) -> Answer:
     os.makedirs(place, exist_ok=True)
     written = os.path.join(place, name + preset.SUFFIX)
     write_file(written, preset.dump(loaded.document), "--add")
-    text = f"written: {printable(written, 200)}\n"
+    text = f"written: {file_name(written)}\n"
     return Answer({"model": name, "written": written}, show("document", {"written": written}), loaded.notes, text=text)

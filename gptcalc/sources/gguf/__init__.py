@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.sources.gguf.metadata import Facts
 from gptcalc.sources.gguf.model import document
 from gptcalc.sources.gguf.reader import read
@@ -22,4 +22,4 @@ def described(path: Path, name: str) -> dict[str, Any]:
             raise InputError("this is a LoRA adapter, without an architecture of its own", hint, "unsupported")
         return document(Facts(metadata, {tensor.name: tensor for file in files for tensor in file.tensors}), name)
     except InputError as error:
-        raise error.within(printable(str(path), 200)) from None
+        raise error.within(file_name(path)) from None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.sources.header import LONGEST_HEADER, Header, Tensor, bad, product, regular_size
 
 MAGIC = b"GGUF"
@@ -127,7 +127,7 @@ class _Cursor:
         self.at = 0
 
     def bad(self, problem: str) -> NoReturn:
-        raise InputError(f"{printable(str(self.path), 300)}: {problem}", kind="checkpoint")
+        raise InputError(f"{file_name(self.path)}: {problem}", kind="checkpoint")
 
     def take(self, count: int, what: str) -> bytes:
         if count > self.size - self.at:
