@@ -24,6 +24,7 @@ from gptcalc.architecture import (
     Architecture,
     Attention,
     Block,
+    Experts,
     HierarchicalRecurrence,
     InChunks,
     LatentAttention,
@@ -278,6 +279,10 @@ def _liveness(
 ) -> Check:
     """Noise on any single weight moves what comes out: no parameter is counted that nothing depends on."""
     random = np.random.default_rng(11)
+    images = None
+    if any(isinstance(mixer, Experts) and mixer.tokens == "images" for mixer in small.mixers()):
+        images = np.arange(len(tokens)) % 2 == 1
+        whole = Model(small, MappingStore(arrays), dtype=np.float64).prefill(tokens, source=source, images=images)
     silent, out = softmax_invariant(small), _out(whole)
     audible = [key for key in chosen if key not in silent]
     dead = []
@@ -287,7 +292,8 @@ def _liveness(
             array = arrays[key]
             for strength in NOISE:
                 noisy = {**arrays, key: array + strength * random.standard_normal(array.shape)}
-                other = Model(small, MappingStore(noisy), dtype=np.float64).prefill(tokens, source=source)
+                model = Model(small, MappingStore(noisy), dtype=np.float64)
+                other = model.prefill(tokens, source=source, images=images)
                 if not np.allclose(_out(other), out, rtol=0, atol=1e-9):
                     break
             else:

@@ -20,6 +20,9 @@ tests.golden_loops FOLDER`, tests.golden_dory, tests.golden_qwen4, tests.golden_
 tests.golden_yuan make them anew. dory_last_loop decodes otherwise than it prefills: earlier passes of a step look back
 on the last one's.
 
+`python -m tests.golden_inside FOLDER` makes ernie4_5_vl_moe and voxtral_realtime, text models inside larger ones, with
+the same; which of ERNIE's tokens are an image's says `images`.
+
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
 with naive recurrences in torch in the place of their kernels. Nor are these: `python -m tests.golden_fla FOLDER` makes
@@ -97,7 +100,8 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     model = Model(architecture, checkpoint, dtype=dtype)
     tokens, read = tokens_of(truth), source(truth)
     states, block = truth.get("states"), truth.get("block")
-    whole = model.prefill(tokens, source=read, states=states, block=block)
+    images = truth.get("images")
+    whole = model.prefill(tokens, source=read, states=states, block=block, images=images)
     pairs = {"logits": (whole.logits, truth["logits" + end])}
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}
@@ -130,7 +134,7 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
         pairs["decode"] = whole.logits, truth["logits" + end]
     elif not architecture.sees_all and architecture.head.vocabulary:
         first, *later = [None] * 4 if states is None else np.split(states, (PROMPT, PROMPT + 1, PROMPT + 2), axis=1)
-        model.prefill(tokens[:, :PROMPT], states=first)
+        model.prefill(tokens[:, :PROMPT], states=first, images=None if images is None else images[:PROMPT])
         new = zip(tokens[0, PROMPT:], later, strict=True)
         decoded = [model.decode(token, states=state).logits for token, state in new]
         pairs["decode"] = (np.concatenate(decoded, axis=1), decoding(name, truth, end))

@@ -215,6 +215,19 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                 "norm_gate": {"rank": 3}},
         "attn": {"d_head": 8, "norm_at": "sandwich", "norm_gate": {"rank": 6}},
     },
+    "a number for all tokens": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "attn": {"norm_at": "sandwich", "adaptive_norm": {"rank": 3, "time": 2.5}},
+        "mlp": {"adaptive_norm": {"rank": 5, "time": 6}, "norm_gate": {"rank": 4}},
+    },
+    "images beside text": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
+        "layers": "attn+moe|images attn+other",
+        "moe": {"n_experts": 5, "top_k": 2, "d_ff": 14, "n_shared": 1, "selection_bias": True, "tokens": "text"},
+        "images": {"like": "moe", "n_experts": 6, "top_k": 3, "d_ff": 9, "n_shared": 0, "tokens": "images",
+                   "latent_norm": {}, "d_latent": 7, "groups": {"n": 1, "top_k": 1}, "bias": ["router", "up"]},
+        "other": {"like": "images", "n_experts": 4, "top_k": 3, "groups": {"n": 2, "top_k": 2}, "n_shared": 2},
+    },
     "mixed streams": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
         "streams": {"n": 3, "iterations": 4},

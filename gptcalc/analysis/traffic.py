@@ -104,7 +104,9 @@ class Traffic:
         found: dict[str, Reached] = {}
         for stage in self.model.main:
             for line in stage.lines:
-                if isinstance(line.condition, Chosen) and any(self._is_of_experts(t) for t in line.tensors()):
+                if not isinstance(line.condition, Chosen) or line.is_of_images:
+                    continue
+                if any(map(self._is_of_experts, line.tensors())):
                     found.setdefault(stage.name, self._reached(stage, line.condition, batch))
         return list(found.values())
 
@@ -193,6 +195,8 @@ class Traffic:
 
     def part(self, stage: Stage, line: Line, tensor: Tensor, batch: int, sequences: int) -> float:
         """What share of a tensor one pass reads."""
+        if line.is_of_images:
+            return 0.0
         if tensor.kind == "table":
             index = tensor.indices[0]
             tokens, of_each = self.looked_up(stage, line, tensor, sequences)

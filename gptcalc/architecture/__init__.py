@@ -119,6 +119,7 @@ from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import (
     KV,
     Adapted,
+    AdaptiveNorm,
     Goal,
     LowRankResidual,
     NormAt,
@@ -141,6 +142,7 @@ __all__ = [
     "Activation",
     "ActivationName",
     "Adapted",
+    "AdaptiveNorm",
     "AltUp",
     "Architecture",
     "AtMost",

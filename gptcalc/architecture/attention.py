@@ -222,7 +222,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
         if self.with_embedding:
             if self.norm is None or self.norm_at != "pre":
                 raise InputError(f"{name}.with_embedding: needs a norm in front")
-            own = {"laurel": self.residual.low_rank is not None, "norm_gate": self.norm_gate is not None}
+            own = {"laurel": self.residual.low_rank is not None, **self.behind_norm}
             self._refuse("with_embedding", {**own, **self._of_the_input()})
         if self.qk_limit is not None:
             others = {"qk_norm": self.qk_norm is not None, "cca": self.cca is not None}
@@ -352,7 +352,7 @@ class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw
             "kv": self.kv is not None,
             "k_eq_v": self.k_eq_v,
             "source": self.source,
-            "norm_gate": self.norm_gate is not None,
+            **self.behind_norm,
         }
 
     def _of_the_past(self) -> dict[str, bool]:

@@ -63,7 +63,7 @@ class Engram(Sublayer, tag_field="sublayer", tag="engram", frozen=True, kw_only=
             raise InputError(f"{self.section}.table: {self.table} rows, of which heads have {sum(self.hashing.rows)}")
         if self.norm is None or self.norm_at != "pre":
             raise InputError(f"{self.section}: what it reads of the stream is normed in front")
-        if self.norm_gate is not None or self.residual != Residual() or self.tied or self.goal != "stream":
+        if any(self.behind_norm.values()) or self.residual != Residual() or self.tied or self.goal != "stream":
             raise InputError(f"{self.section}: it joins the stream it reads, as it is")
 
     @property

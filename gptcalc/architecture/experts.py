@@ -148,7 +148,11 @@ class LatentExperts(Strict, frozen=True, kw_only=True):
 
 
 class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):
-    """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token."""
+    """A mixture of experts: a router chooses top_k of n_experts for each token; shared experts see every token.
+
+    tokens: which tokens the router sends to its experts: all; or those of text alone, or those of images alone, where
+    two mixtures stand side by side (ERNIE 4.5 VL). What is counted of a pass is a text's.
+    """
 
     n_experts: Annotated[Size, Small(4)]  # routed experts: num_experts
     top_k: Choices  # experts of one token: num_experts_per_tok
@@ -166,6 +170,7 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
     identity: Literal["input", "nothing"] = "input"  # or that return nothing
     weight_at: Literal["output", "input"] = "output"  # the router's weight multiplies what comes out or what goes in
     out_bias: bool = False  # one bias of width d after the experts' sum (JetMoE)
+    tokens: Literal["all", "text", "images"] = "all"
 
     @property
     def shared_clamp(self) -> float | None:
@@ -212,6 +217,19 @@ class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_onl
             check_softcaps(name, self.activation, self.clamp or self.shared_clamp)
         if self.groups is not None:
             self._check_groups(self.groups, choices)
+        if self.tokens != "all":
+            self._check_apart()
+
+    def _check_apart(self) -> None:
+        """What a router that sees some of the tokens alone goes with."""
+        others = {
+            "shared_sink": self.sink is not None,
+            "router_scale": self.router.scales is not None,
+            "router_layers": self.router.layers is not None,
+            "choice: hash": isinstance(self.choice, Hash),
+            "n_identity": self.n_identity,
+        }
+        exclude(f"{self.section}.tokens: {self.tokens}", others)
 
     def _check_sink(self, router: Sigmoid) -> None:
         name, shared = f"{self.section}.shared_sink", self.shared

@@ -92,6 +92,14 @@ class NormGate(Strict, frozen=True, kw_only=True):
     rank: Narrow  # channels of the bottleneck
 
 
+class AdaptiveNorm(Strict, frozen=True, kw_only=True):
+    """What a sublayer reads, times 1 + gelu(c·A)·B (adaptive norm, arXiv:2212.09748, §3.2, without what it adds): c are
+    cosines and sines of one number, the same for all tokens of a sequence (Voxtral Realtime: its delay)."""
+
+    rank: Narrow  # channels of the bottleneck
+    time: float  # the number
+
+
 class Sublayer(Strict, frozen=True, kw_only=True):
     """What every sublayer has: its section's name, its norm and where that stands, and its residual.
 
@@ -107,6 +115,7 @@ class Sublayer(Strict, frozen=True, kw_only=True):
     post_norm: Norm | None = None  # the norm behind, where it is another than the one in front
     residual: Flat[Residual] = Residual()
     norm_gate: NormGate | None = None  # of the norm in front
+    adaptive_norm: AdaptiveNorm | None = None  # a factor of what the norm in front leaves
     tied: bool = False  # one set of weights for all layers that have this sublayer (ALBERT)
     goal: Goal = "stream"  # where the output goes: into the stream, or past it to the next sublayer
     projected: bool = False  # the output passes a matrix d × d, of each layer its own (Zamba)
@@ -120,11 +129,12 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             raise InputError(f"{self.section}.norm_at: 'stream' needs a norm and a residual that adds")
         if self.norm_at == "stream_sandwich" and self.norm is None:
             raise InputError(f"{self.section}.norm_at: 'stream_sandwich' needs a norm")
-        if self.norm_gate is not None and (self.norm is None or self.norm_at not in ("pre", "sandwich")):
-            raise InputError(f"{self.section}.norm_gate: needs a norm in front")
+        for key, used in self.behind_norm.items():
+            if used and (self.norm is None or self.norm_at not in ("pre", "sandwich")):
+                raise InputError(f"{self.section}.{key}: needs a norm in front")
         if self.messages is not None:
             others = {"goal": self.goal != "stream", "tied": self.tied, "laurel": self.residual.low_rank is not None}
-            for key, used in {**others, "norm_gate": self.norm_gate is not None}.items():
+            for key, used in {**others, **self.behind_norm}.items():
                 if used or self.norm is None or self.norm_at != "pre":
                     raise InputError(f"{self.section}.messages: not defined with {key if used else 'no norm in front'}")
         if self.stream_scale != 1.0 and self.norm_at != "stream":
@@ -146,6 +156,11 @@ class Sublayer(Strict, frozen=True, kw_only=True):
             others = {"residual_gate": self.residual.gate is not None, "laurel": self.residual.low_rank is not None}
             others |= {"residual_factors": self.residual.factors is not None, "norm_at: post": self.norm_at == "post"}
             exclude(f"{self.section}.residual_rate", others)
+
+    @property
+    def behind_norm(self) -> dict[str, bool]:
+        """What changes that which the norm in front leaves, by key, and whether it is there."""
+        return {"norm_gate": self.norm_gate is not None, "adaptive_norm": self.adaptive_norm is not None}
 
     @property
     def norms_input(self) -> bool:

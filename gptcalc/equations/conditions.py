@@ -255,7 +255,8 @@ class Completed(Struct, frozen=True):
 class Chosen(Struct, frozen=True):
     """Of `total` experts a token uses `active`, and so touches that share of their weights.
 
-    Some of those chosen may have no weights (LongCat): then it is a bound. `choices` counts these, too.
+    Some of those chosen may have no weights (LongCat): then it is a bound. `choices` counts these, too. `token`: the
+    letter of the tokens.
     """
 
     active: int
@@ -263,10 +264,11 @@ class Chosen(Struct, frozen=True):
     active_symbol: str = "top_k"
     name: str = "R"
     choices: int | None = None
+    token: str = "t"
     roles: ClassVar[tuple[Role, ...]] = ("new", "experts")
 
     def __str__(self) -> str:
-        return f"e ∈ {self.name}(t)"
+        return f"e ∈ {self.name}({self.token})"
 
     @property
     def counts(self) -> str:

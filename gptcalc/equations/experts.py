@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, assert_never
 
 from msgspec.structs import astuple, replace
@@ -20,7 +21,7 @@ from gptcalc.architecture import (
     TopkSoftmax,
 )
 from gptcalc.equations.conditions import Chosen
-from gptcalc.equations.language import Aside, Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import ENTERS, LEAVES, Aside, Index, Line, Lines, Mark, number, plus, signed
 from gptcalc.equations.mlp import OWN, Activation, Names, feed_forward
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -55,6 +56,8 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
         letters["ṗ"] = letters["ṡ"] = symbols.index("d_router", m.router.layers.d, "channels", name)
     if m.latent is not None:
         letters["l"] = symbols.index("d_latent", m.latent.d, "channels", name)
+    if m.tokens == "images":
+        letters[IMAGES] = symbols.derived("0", 0, "images")
     if m.groups is not None:
         letters["ē"] = symbols.index("n_expert_groups", m.groups.n, "choices", name)
     return letters
@@ -62,6 +65,40 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 def experts(lines: Lines, m: Experts, token: str) -> None:
     """n[t,i] → y[t,i]; `token` is what a fixed table of experts is asked for."""
+    if m.tokens == "images":
+        _of_images(lines, m, token)
+    else:
+        _routed(lines, m, token)
+    if m.out_bias:
+        lines.pointwise("y[t,i] = y[t,i] + b_Y[i]", b_Y="out.bias")
+    if m.shared is not None:
+        _shared(lines, m, m.shared)
+
+
+#: tokens of images, of which a text has none: what they alone pass is counted with this letter in the place of t
+IMAGES = "ṭ"
+TOKEN, READ = re.compile(r"\bt\b"), re.compile(rf"\b([{ENTERS}{LEAVES}])\[(?={IMAGES})")
+
+
+def _of_images(lines: Lines, m: Experts, token: str) -> None:
+    """The same of images' tokens alone; others get nothing of it."""
+    own = Lines(lines.prefix, lines.component, lines.scope)
+    _routed(own, m, token)
+    lines.pointwise(f"n_img[{IMAGES},i] = n[image({IMAGES}),i]")
+    lines.lines += [_of_an_image(line) for line in own.lines]
+    lines.pointwise(f"y[t,i] = Σ_{{{IMAGES} | image({IMAGES}) = t}} y_img[{IMAGES},i]")
+
+
+def _of_an_image(line: Line) -> Line:
+    """A line of a sublayer as it is of images' tokens."""
+    condition = line.condition
+    if isinstance(condition, Chosen):
+        condition = replace(condition, token=IMAGES)
+    return replace(line, text=READ.sub(r"\1_img[", TOKEN.sub(IMAGES, line.text)), condition=condition)
+
+
+def _routed(lines: Lines, m: Experts, token: str) -> None:
+    """y[t,i] of the chosen experts."""
     _router(lines, m, token)
     chosen = Chosen(m.top_k, m.n_experts, choices=m.n_experts + m.n_identity if m.n_identity else None)
     source, width = "n[t,i]", "i"
@@ -79,10 +116,6 @@ def experts(lines: Lines, m: Experts, token: str) -> None:
     if m.n_identity and m.identity == "input":
         identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
         lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
-    if m.out_bias:
-        lines.pointwise("y[t,i] = y[t,i] + b_Y[i]", b_Y="out.bias")
-    if m.shared is not None:
-        _shared(lines, m, m.shared)
 
 
 def _router(lines: Lines, m: Experts, token: str) -> None:

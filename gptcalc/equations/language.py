@@ -136,7 +136,10 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def active(self) -> int:
-        """What one token's forward pass touches: of the experts the chosen ones, of anything else all."""
+        """What one token's forward pass touches: of the experts the chosen ones, of what only tokens of images pass
+        nothing, of anything else all."""
+        if self.line.is_of_images:
+            return 0
         chosen = self.line.condition
         if isinstance(chosen, Chosen) and any(index.role == "experts" for index in self.indices):
             return self.params * chosen.active // chosen.total
@@ -260,6 +263,11 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     def is_stream(self) -> bool:
         """Whether it makes the residual stream, which goes from layer to layer."""
         return self.statement.left.name in STREAM
+
+    @property
+    def is_of_images(self) -> bool:
+        """Whether tokens of images alone pass it, none of a text."""
+        return any(index.role == "images" for index in self.ranges().values())
 
     def indices(self, reference: Reference) -> list[Index]:
         """What a symbol's indices run over."""

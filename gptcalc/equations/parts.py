@@ -135,6 +135,9 @@ class Parts:
             scope["ľ"] = self.of.symbols.index("laurel_rank", residual.low_rank.rank, "channels", mixer.section)
         if mixer.norm_gate is not None:
             scope["ṅ"] = self.of.symbols.index("norm_rank", mixer.norm_gate.rank, "channels", mixer.section)
+        if mixer.adaptive_norm is not None:
+            rank = mixer.adaptive_norm.rank
+            scope["ǹ"] = self.of.symbols.index("adaptive_rank", rank, "channels", mixer.section)
         if residual.conv is not None:
             scope |= convolution_scope(residual.conv, mixer.section, self.of.symbols, OF_OUTPUT)
         if mixer.projected:

@@ -9,6 +9,7 @@ Role: TypeAlias = Literal[
     "new",  # the tokens of this pass
     "slots",  # of a block of tokens that are drafted at once
     "past",  # all tokens so far, the new ones among them
+    "images",  # the tokens of images, of which a text has none
     "frames",  # of sound, so many for each token of this pass
     "source",  # the tokens of the other sequence, which an encoder has read
     "entries",  # entries that each stand for several tokens of the past

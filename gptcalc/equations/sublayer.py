@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gptcalc.architecture import Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
+from gptcalc.architecture import AdaptiveNorm, Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.convolution import OF_OUTPUT, convolve_beside
 from gptcalc.equations.language import Lines, Mark, number, signed
 from gptcalc.equations.norms import norm_line
@@ -37,6 +37,8 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]",
             norm_line(lines.under("norm"), sublayer.norm, f"n{name}[t,i]", own, "i", key, name=end, saved=2)
     elif sublayer.norm is not None and sublayer.norms_input:
         norm_line(lines.under("norm"), sublayer.norm, "n[t,i]", source, "i", "norm", saved=2)
+        if sublayer.adaptive_norm is not None:
+            _adapt(lines.under("norm"), sublayer.adaptive_norm)
         if sublayer.norm_gate is not None:
             _gate(lines.under("norm"))
     elif not given:
@@ -49,6 +51,21 @@ def _gate(lines: Lines) -> None:
     lines.pointwise("ℓ_N[t,ṅ] = silu(ℓ_N[t,ṅ])", saved=2)
     lines.sum("G_N[t,i] = Σ_ṅ ℓ_N[t,ṅ]·B_N[ṅ,i]", saved=2, B_N="norm.gate_b")
     lines.pointwise("n[t,i] = σ(G_N[t,i])·n[t,i]", saved=2)
+
+
+#: of cosines and sines of a number, as of positions (arXiv:1706.03762, §3.5)
+BASE = 10000
+
+
+def _adapt(lines: Lines, adaptive: AdaptiveNorm) -> None:
+    """What was normed, times a factor that one number for all tokens gives."""
+    half, time = lines.scope["i"].size // 2, number(adaptive.time)
+    first, second = (f"{time}/{BASE}^({i}/{half})" for i in ("i", f"(i − {half})"))
+    lines.pointwise(f"u_A[i] = {{cos({first}) if i < {half}; sin({second}) otherwise}}", saved=2)
+    lines.sum("ℓ_A[ǹ] = Σ_i u_A[i]·A_A[i,ǹ]", saved=2, A_A="norm.adaptive_a")
+    lines.pointwise("ℓ_A[ǹ] = gelu(ℓ_A[ǹ])", saved=2)
+    lines.sum("f_A[i] = Σ_ǹ ℓ_A[ǹ]·B_A[ǹ,i]", saved=2, B_A="norm.adaptive_b")
+    lines.pointwise("n[t,i] = (1 + f_A[i])·n[t,i]", saved=2)
 
 
 def leave(

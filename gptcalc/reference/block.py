@@ -58,7 +58,7 @@ from gptcalc.reference.rwkv import channel_mixing, delta_mixing, matrix_mixing, 
 from gptcalc.reference.slots import slot_attention
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
-from gptcalc.reference.sublayer import low_rank, mixed, moved, multiplied
+from gptcalc.reference.sublayer import adapted, low_rank, mixed, moved, multiplied
 from gptcalc.reference.tally import Array
 
 #: of attention whose queries, keys and values have an input each
@@ -254,6 +254,8 @@ class BlockRun:
         if isinstance(mixer, Attention) and mixer.inputs > 1:
             return self.own_inputs(mixer, mixer.norm, read, w)
         n = normed(read, mixer.norm, w.at("norm"))
+        if mixer.adaptive_norm is not None:
+            n = adapted(mixer.adaptive_norm, n, w.at("norm"), self.step)
         if mixer.norm_gate is None:
             return n
         inner = activate("silu", self.step.linear(n, w, "norm.gate_a", mixer.norm_gate.rank))

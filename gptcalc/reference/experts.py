@@ -36,6 +36,36 @@ from gptcalc.reference.tally import Array
 
 def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Array:
     """x (B, T, d) -> (B, T, d); `stream` is x before the norm in front, which some routers read instead."""
+    if m.tokens != "all":
+        return _apart(m, x, stream, w, step)
+    y, shares = _routed(m, x, stream, w, step)
+    return _beside(m, y, x, shares, w, step)
+
+
+def _apart(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Array:
+    """The same where the router sees some of the tokens alone: others get nothing of its experts."""
+    of_images = step.images if m.tokens == "images" else ~step.images  # (T,)
+    theirs, others = np.flatnonzero(of_images), np.flatnonzero(~of_images)
+    if not others.size:
+        y, _ = _routed(m, x, stream, w, step)
+    else:
+        known = list(w.asked)
+        some, _ = _routed(m, _at(x, theirs), _at(stream, theirs), w, step)
+        if not theirs.size:
+            w.passed_by_none(known)
+        back = np.argsort(np.concatenate([theirs, others]), kind="stable")
+        y = _at(np.concatenate([some, _at(x, others) * 0.0], axis=1), back)
+    return _beside(m, y, x, None, w, step)
+
+
+def _at(x: Array, places: Array) -> Array:
+    """Some of the tokens, in this order: (B, T, …) -> (B, places, …)."""
+    chosen: Array = np.take(x.swapaxes(0, 1), places, axis=0)
+    return chosen.swapaxes(0, 1)
+
+
+def _routed(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tuple[Array, Array | None]:
+    """What the chosen experts give (B, T, d), and what the shared ones weigh where the router weighs them."""
     d = x.shape[-1]
     index, weight = route(m, x, stream, w, step)  # (B, T, k) each, of shared experts that are weighed more
     shares = weight[..., m.top_k :] if m.sink is not None else None  # (B, T, n_shared)
@@ -46,8 +76,13 @@ def experts(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> Arra
     y = _in_pieces(m, inner, index, weight, w, step)  # (B, T, e)
     if m.latent is not None:
         y = step.linear(y, w, "latent_up", d)
+    return y, shares
+
+
+def _beside(m: Experts, y: Array, x: Array, shares: Array | None, w: Weights, step: Step) -> Array:
+    """With what every token passes."""
     if m.out_bias:
-        y = y + w("out.bias", d)
+        y = y + w("out.bias", x.shape[-1])
     if m.shared is not None:
         y = y + _shared(m, m.shared, x, shares, w, step)
     return y

@@ -98,12 +98,13 @@ class Model:
         source: Sequence[int] | Array | None = None,
         states: Array | None = None,
         block: Array | None = None,
+        images: Array | None = None,
         **options: bool,
     ) -> Result:
         """A sequence (T,) or a batch (B, T) from nothing, and what an encoder reads first: tokens, or frames
         (B, frames, channels); see `extend` for the options."""
         self.cache = Cache()
-        return self.extend(tokens, source=source, states=states, block=block, **options)
+        return self.extend(tokens, source=source, states=states, block=block, images=images, **options)
 
     def decode(
         self,
@@ -134,6 +135,7 @@ class Model:
         source: Sequence[int] | Array | None = None,
         states: Array | None = None,
         block: Array | None = None,
+        images: Array | None = None,
     ) -> Result:
         """More tokens, after those in the cache.
 
@@ -141,12 +143,12 @@ class Model:
         the MTP modules, on these tokens alone. states: what layers of a draft's target made of these tokens, side by
         side (B, T, layers · d); where they are not given, seeded numbers stand for them. block: the tokens (B, block)
         of a block that is drafted behind these, the known one and masks; its logits are (B, K, v), of the K slots that
-        draft a token.
+        draft a token. images: which of the tokens are an image's (T,), where experts are apart for those.
         """
         a, new = self.architecture, self._checked(tokens)
         if (source is not None) != (a.d_source is not None and self.cache.length == 0):
             raise InputError("source: what is attended to, given once" if a.d_source else "source: there is no encoder")
-        step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent, scan=self.scan)
+        step = Step(new, self.cache, self.tally, a.c, self.weights, self.latent, scan=self.scan, images=images)
         self._prepare(step)
         if attention:
             step.attention = []

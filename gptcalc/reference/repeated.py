@@ -25,6 +25,7 @@ class Traced:
     held: dict[tuple[str, str], Shape | None]  # what its cache held before, of what it holds now
     weights: dict[str, Array]
     picked: dict[str, int]
+    idle: set[str]
     flops: list[int]
     events: list[tuple[str, Event]]  # with the prefix that its place had: the layer's, or none
     cached: dict[tuple[str, str], Array]
@@ -80,6 +81,7 @@ class Repeated:
             held={(place[n:], name): before.get((place, name)) for place, name in after},
             weights={key[n:]: memory.arrays[key] for key in own},
             picked={key[n:]: k for key, k in memory.picked.items() if key.startswith(prefix)},
+            idle={key[n:] for key in memory.idle if key.startswith(prefix)},
             flops=[now - then for now, then in zip(tally.flops.values(), flops, strict=True)],
             events=[_apart(event, prefix) for event in (tally.events or ())[events:]],
             cached={(place[n:], name): array for (place, name), array in after.items()},
@@ -96,6 +98,7 @@ class Repeated:
             step.memory.asked[prefix + name] = array.shape
         for name, k in known.picked.items():
             step.memory.picked[prefix + name] = k
+        step.memory.idle |= {prefix + name for name in known.idle}
         for kind, flops in zip(step.tally.flops, known.flops, strict=True):
             step.tally.flops[kind] += flops
         if step.tally.events is not None:

@@ -48,9 +48,11 @@ class Step:
         *,
         scan: Scan = "auto",
         context_states: tuple[Array, Step] | None = None,
+        images: Array | None = None,
     ) -> None:
         """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet,
-        `context_states` what a target made of tokens that this step's stand behind, and the step of those."""
+        `context_states` what a target made of tokens that this step's stand behind, and the step of those; `images`
+        says which tokens are an image's (T,), none where it isn't given."""
         self.cache = cache
         self.tally = tally
         self.context = context
@@ -63,6 +65,7 @@ class Step:
         self.length: int = self.start + self.new
         self.prompt: int = cache.prompt or self.new  # tokens of the first pass
         self.tokens = tokens  # (B, T)
+        self.images: Array = np.zeros(self.new, bool) if images is None else images  # (T,)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
         self.weights = weights

@@ -7,7 +7,7 @@ w("q", d, n_heads * d_head)          # the matrix layers.0.attn.q, of exactly th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, Protocol
@@ -91,6 +91,7 @@ class Memory:
     asked: dict[str, Shape] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     picked: dict[str, int] = field(default_factory=dict)  # of a stack of experts, how many a token uses
+    idle: set[str] = field(default_factory=set)  # what no token passed
     latest: str = ""
 
 
@@ -145,6 +146,10 @@ class Weights:
         picked: Array = np.take(stack, index, axis=0)
         return picked
 
+    def passed_by_none(self, known: Collection[str]) -> None:
+        """What has been asked for here, and wasn't known before, was for no token."""
+        self.memory.idle |= {key for key in self.asked if key.startswith(self.prefix) and key not in known}
+
     def listed(self, name: str, tokens: Array, k: int, n: int) -> Array:
         """For each token (B, T) the k of n numbers that a fixed table has for it: (B, T, k).
 
@@ -174,6 +179,7 @@ class Weights:
         return sum(
             prod(shape) if key not in self.memory.picked else prod(shape[1:]) * self.memory.picked[key]
             for key, shape in self.asked.items()
+            if key not in self.memory.idle
         )
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gptcalc.architecture import LowRankResidual, ResidualFactors, ResidualGate, ResidualRate
-from gptcalc.reference.activations import sigmoid
+from gptcalc.architecture import AdaptiveNorm, LowRankResidual, ResidualFactors, ResidualGate, ResidualRate
+from gptcalc.reference.activations import activate, sigmoid
 from gptcalc.reference.norms import normed
 from gptcalc.reference.step import Step
 from gptcalc.reference.store import Weights
@@ -22,6 +22,18 @@ def multiplied(f: ResidualFactors, x: Array, y: Array, w: Weights) -> Array:
     if f.output != "none":
         y = y * (w("output", d) if f.output == "channel" else np.tanh(w("output", 1)))
     return x + y
+
+
+def adapted(adaptive: AdaptiveNorm, n: Array, w: Weights, step: Step) -> Array:
+    """What was normed, (B, T, d), times 1 + gelu(c·A)·B of one number's cosines and sines c."""
+    d = n.shape[-1]
+    half = d // 2
+    angle = adaptive.time / 10000.0 ** (np.arange(d - half) / half)
+    one = np.concatenate([np.cos(angle[:half]), np.sin(angle)]).astype(step.dtype)
+    of_time = n[:, :1] * 0.0 + one  # (B, 1, d)
+    narrow = activate("gelu", step.linear(of_time, w, "adaptive_a", adaptive.rank))
+    factor: Array = step.linear(narrow, w, "adaptive_b", d) + 1.0
+    return n * factor
 
 
 def moved(rate: ResidualRate, x: Array, y: Array, w: Weights) -> Array:

@@ -31,6 +31,7 @@ MARKS = {
     "\u030c": "check",
     "\u0303": "tilde",
     "\u0301": "acute",
+    "\u0300": "grave",
     "\u0304": "bar",
 }
 #: marks below, which only text has

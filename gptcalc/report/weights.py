@@ -78,6 +78,8 @@ WEIGHTS = {
     "C_norm": "the norm of C",
     "dt_a_norm": "the norm of the step size's low rank",
     "norm.gate_a": "makes the low rank of the norm's gate",
+    "norm.adaptive_a": "makes the low rank of the factor of what was normed",
+    "norm.adaptive_b": "makes the factor of what was normed",
     "norm.gate_b": "makes the norm's gate of its low rank",
     # attention
     "q": "makes queries",

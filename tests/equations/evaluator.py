@@ -386,6 +386,8 @@ class Run:
                 return self.length
             case "source":
                 return self.source_length
+            case "images":
+                return 0
             case "frames":
                 return self.length * index.size
             case "entries":
@@ -497,6 +499,8 @@ class Run:
             return together(np.vectorize(self.hashed), *(self.value(argument) for argument in node.arguments))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
+        if node.function == "image":  # of none
+            return together(lambda place: place, self.value(node.arguments[0]))
         if node.function == "drafted":
             return together(lambda t: self.drafted[t], self.value(node.arguments[0]))
         if node.function == "slot":

@@ -1,6 +1,6 @@
 """Deliberate errors in the lines of what few decoders have: each is noticed by the total of transformers' class.
 
-The totals are those of the types' default configs (data/README.md, causal_lm_types.json).
+The totals are those of the types' default configs (data/README.md, causal_lm_types.json, text_models_inside.json).
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from gptcalc.sources.huggingface import read
 from tests import TESTS
 from tests.mutation import mutate
 
-TYPES = json.loads((TESTS / "data" / "causal_lm_types.json").read_text("utf-8"))
+TYPES = {
+    model_type: row
+    for table in ("text_models_inside", "causal_lm_types")
+    for model_type, row in json.loads((TESTS / "data" / f"{table}.json").read_text("utf-8")).items()
+}
 
 #: the error, the module, what is written, what the mutant writes, the type whose total must notice
 MUTANTS: list[tuple[str, str, str, str, str]] = [
@@ -28,6 +32,11 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a stream without its factor", "equations.sublayer", '"f_x": "residual.stream",', "", "doge"),
     ("a norm without its gate", "equations.sublayer", "if sublayer.norm_gate is not None", "if False", "axk2"),
     ("half of a norm's gate", "equations.sublayer", ', B_N="norm.gate_b"', "", "axk2"),
+    ("a norm without its factor", "equations.sublayer", "if sublayer.adaptive_norm is not None", "if False",
+     "voxtral_realtime"),
+    ("half of a norm's factor", "equations.sublayer", ', B_A="norm.adaptive_b"', "", "voxtral_realtime"),
+    ("no experts of images", "equations.experts", "lines.lines += [_of_an_image(line) for line in own.lines]", "pass",
+     "ernie4_5_vl_moe"),
     ("streams that are mixed", "architecture.hyper", "self.n * self.mixed", "self.n", "hy_v4"),
     ("streams with one factor more", "architecture.hyper", "2 + self.mixed", "3", "hy_v4"),
     ("pairs of segments without a bias", "architecture.relative",

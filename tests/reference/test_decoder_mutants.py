@@ -70,6 +70,10 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
      "    h = normed(h, layers.norm, w.at(\"router_norm\"))\n    step.router = h", "zaya"),
     ("a router of one layer less", "experts", 'for name in ("router_1", "router_2")', 'for name in ("router_1",)',
      "zaya"),
+    # experts of images beside those of text
+    ("experts of text for images, too", "experts", 'if m.tokens != "all"', "if False", "ernie4_5_vl_moe"),
+    ("experts of images for text", "experts", 'step.images if m.tokens == "images"',
+     'step.images if m.tokens == "text"', "ernie4_5_vl_moe"),
     # latent attention
     ("a rotary key that isn't normed", "latent", "if a.k_rope_norm is not None", "if False", "dots3_note"),
     ("gates of the normed bottleneck alone", "latent", "np.concatenate([x, raw], axis=-1) if a.raw_queries",
@@ -83,6 +87,11 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("a norm without its gate", "block", "if mixer.norm_gate is None", "if True", "axk2"),
     ("a norm's gate without SiLU", "block", 'activate("silu", self.step.linear(n, w, "norm.gate_a"',
      '(lambda _, x: x)("silu", self.step.linear(n, w, "norm.gate_a"', "axk2"),
+    ("a norm without its factor", "block", "if mixer.adaptive_norm is not None", "if False", "voxtral_realtime"),
+    ("sines in front of cosines", "sublayer", "[np.cos(angle[:half]), np.sin(angle)]",
+     "[np.sin(angle), np.cos(angle[:half])]", "voxtral_realtime"),
+    ("a norm's factor without GELU", "sublayer", 'activate("gelu", step.linear(of_time',
+     '(lambda _, x: x)("gelu", step.linear(of_time', "voxtral_realtime"),
     ("streams that are mixed", "hyper", "if not s.mixed:\n            self.spread = self.spread + s.eps",
      "if not s.mixed:\n            self.spread = self.spread * 0.5", "hy_v4"),
     ("streams summed evenly", "hyper", "self.joined = _joined(join, streams, step)",

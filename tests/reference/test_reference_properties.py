@@ -130,15 +130,21 @@ DEAD = {
 }  # fmt: skip
 
 
+#: some of the tokens as an image's
+IMAGES = np.arange(len(TOKENS)) % 3 == 1
+
+
 @EVERY
 def test_noise_on_any_weight_moves_the_logits(name: str) -> None:
     m = model(name)
-    first = m.prefill(TOKENS, predict=True)
+    first = m.prefill(TOKENS, predict=True, images=IMAGES)
     weights = dict(m.weights.arrays)
     random = np.random.default_rng(1)
     for key, array in weights.items():
         noisy = {**weights, key: array + random.standard_normal(array.shape)}
-        result = Model(m.architecture, MappingStore(noisy), dtype=np.float64).prefill(TOKENS, predict=True)
+        result = Model(m.architecture, MappingStore(noisy), dtype=np.float64).prefill(
+            TOKENS, predict=True, images=IMAGES
+        )
         ahead = zip(result.predicted, first.predicted, strict=True)
         moved = max(far(result.logits, first.logits), *(far(a, b) for a, b in ahead), 0.0)
         assert (moved < 1e-9) == key.endswith(DEAD.get(name, ("nothing",))), f"{key} moves the logits by {moved}"

@@ -159,8 +159,8 @@ def models_of(model_type: str, config: type) -> tuple[list[type], list[type]]:
         if name.startswith("MODEL_") and name.endswith("MAPPING_NAMES") and model_type in mapping:
             listed = mapping[model_type]
             for one in listed if isinstance(listed, (list, tuple)) else [listed]:
-                model = getattr(transformers, one)
-                if model not in own:
+                model = getattr(transformers, one, None)  # a few are listed and not to be had
+                if model is not None and model not in own:
                     own.append(model)
     return own, [one for one in classes if one not in own] if parts(model_type) == {} else []
 

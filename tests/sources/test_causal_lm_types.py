@@ -88,6 +88,7 @@ WITHOUT_PRESETS = (
     "dory",
     "dory_last_loop",
     "dots3_note",
+    "ernie4_5_vl_moe",
     "esmc",
     "flint",
     "hrm_text",
@@ -95,6 +96,7 @@ WITHOUT_PRESETS = (
     "qwen4_exp",
     "rembert",
     "roformer",
+    "voxtral_realtime",
     "zaya_sliding",
 )
 

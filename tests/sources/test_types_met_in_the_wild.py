@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.flops import flops
+from gptcalc.analysis.memory.training import trained
 from gptcalc.analysis.params import params
+from gptcalc.conventions import TrainingRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface import read
@@ -227,10 +230,24 @@ def test_gated_slots_with_a_bare_norm() -> None:
         read({**config, "use_short_conv": True})
 
 
+def test_a_text_passes_no_experts_of_images() -> None:
+    """ERNIE 4.5 VL costs a text what ERNIE 4.5 of its sizes costs it; what images alone pass is stored beside."""
+    images = read({"model_type": "ernie4_5_vl_moe"}).architecture
+    text = read({"model_type": "ernie4_5_moe"}).architecture  # whose class assumes the same sizes
+    beside = 27 * (64 * 3 * 2560 * 512 + 64 * 2560 + 64)  # experts, their router, its biases
+    assert params(images).total - params(text).total == beside
+    assert params(images).active == params(text).active
+    assert params(images).groups[2].active == params(text).groups[2].active
+    for phase in ("prefill", "decode", "train"):
+        assert flops(images, context=100, phase=phase).total == flops(text, context=100, phase=phase).total
+    run = TrainingRun(context=100)
+    assert trained(images, run).per_device.activations == trained(text, run).per_device.activations
+
+
 @pytest.mark.parametrize(
     ("config", "concept"),
     [
-        ({"model_type": "voxtral_realtime"}, "a time embedding"),
+        ({"model_type": "moshi"}, "a depth decoder"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_named(config: dict[str, Any], concept: str) -> None:

@@ -348,7 +348,9 @@ class Written:
         indices = list(zip(*(own.indices for own in tensors), strict=True))
         sizes = tuple(self.size(trio) for trio in indices)
         active, chosen = sizes, tensor.line.condition
-        if isinstance(chosen, Chosen):
+        if tensor.line.is_of_images:
+            active = (self.number((0,) * 3, "0"),)
+        elif isinstance(chosen, Chosen):
             few = self.number((chosen.active,) * 3, chosen.active_symbol)
             active = tuple(
                 few if trio[0].role == "experts" else size for trio, size in zip(indices, sizes, strict=True)

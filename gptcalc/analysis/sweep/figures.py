@@ -73,6 +73,8 @@ class Collected:
     @staticmethod
     def active_share(entry: Entry) -> Fraction:
         tensor, chosen = entry.tensor, entry.line.condition
+        if entry.line.is_of_images:
+            return Fraction(0)
         if isinstance(chosen, Chosen) and any(index.role == "experts" for index in tensor.indices):
             return Fraction(chosen.active, chosen.total)
         return Fraction(1)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gptcalc.sources.huggingface.experts import EXPERT_NAMES, shared_experts
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Reader, optional, size, when
+from gptcalc.sources.huggingface.pattern import first, listed, stack
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, size, when
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import bare, in_layers
+from gptcalc.sources.huggingface.tensors import Entry, bare, in_layers
 
 ERNIE = LLAMA.but(document={"rope": rope(pairing="adjacent"), "bias": when("use_bias", ["attn", "mlp"])})
 
@@ -59,7 +59,57 @@ ERNIE_MOE = ERNIE.but(
     },
 )
 
+
+def of_experts(n: int) -> Hole:
+    """The width of text's experts, or of images' ones."""
+
+    def read(fields: Fields) -> int:
+        widths = fields.items("moe_intermediate_size") or [1536, 512]
+        if len(widths) != 2 or any(type(width) is not int or width < 1 for width in widths):
+            fields.wrong(("moe_intermediate_size",), "two positive integers", widths)
+        return int(widths[n])
+
+    return Hole(read)
+
+
+def apart(where: str, module: str) -> dict[str, Entry]:
+    """The names of one of two mixtures in a layer."""
+    both = bare(f"mlp.{module}.experts.gate_up_proj", parts=((f"{where}.gate", 1), (f"{where}.up", 1)))
+    return {
+        f"{where}.router": f"mlp.{module}.gate",
+        f"{where}.selection_bias": bare(f"mlp.{module}.gate.moe_statics.e_score_correction_bias"),
+        f"{where}.gate": both,
+        f"{where}.up": both,
+        f"{where}.down": bare(f"mlp.{module}.experts.down_proj"),
+    }
+
+
+#: every token passes the shared experts; a router of their own sends texts' tokens, and images' ones
+ERNIE_VL = ERNIE_MOE.but(
+    document={
+        "bias": when("use_bias", ["attn", "mlp"]),
+        "layers": stack(
+            "attn", listed("mlp_layer_types", {"dense": "mlp", "sparse": "moe|images"}, first(1, "mlp", "moe|images"))
+        ),
+        "moe": {
+            "n_experts": size("moe_num_experts", "num_experts"),
+            "top_k": size("moe_k", "num_experts_per_tok"),
+            "d_ff": of_experts(0),
+            "n_shared": optional("moe_num_shared_experts", least=0),
+            "selection_bias": True,
+            "bias": when("use_bias", ["shared"]),
+            "tokens": "text",
+        },
+        "images": {"like": "moe", "d_ff": of_experts(1), "n_shared": 0, "bias": [], "tokens": "images"},
+    },
+    names=in_layers(
+        PREFIX,
+        {"parallel.norm": "post_attention_layernorm", **apart("moe", "text_moe"), **apart("moe2", "vision_moe")},
+    ),
+)
+
 READERS: dict[str, Reader] = {
+    "ernie4_5_vl_moe_text": ERNIE_VL,
     "ernie4_5": ERNIE,
     "ernie4_5_moe": ERNIE_MOE,
     "paddleocr_vl_text": ERNIE.but(document={"rope": rope()}),

@@ -155,7 +155,7 @@ MATRICES = frozenset({
     "router_k", "router_v", "dense", "labels", "confidence", "position_k", "position_q", "receptance", "taps",
     "token_sinks", "query",
     "shift_a", "shift_b", "spread", "rate_a", "rate_b", "value_a", "value_b", "forget", "gain",
-    "input", "state", "hidden",
+    "input", "state", "hidden", "adaptive_a", "adaptive_b",
 })  # fmt: skip
 
 

@@ -52,7 +52,6 @@ UNSUPPORTED: dict[str, str] = {
     "blt": "byte patches between smaller transformers are not supported yet",
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "diffusion_gemma": "a decoder of whole blocks that reads its own encoder's keys and values is not supported yet",
-    "ernie4_5_vl_moe": "two mixtures of experts side by side, one for text and one for images, are not supported yet",
     "evolla": _OWN_ATTENTION,
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
@@ -70,6 +69,5 @@ UNSUPPORTED: dict[str, str] = {
     "plamo2": "Mamba whose heads make their steps of what was convolved is not supported yet",
     "trocr": "a decoder that reads an image encoder's output is not read yet",
     "unlimited_ocr": "windows over what was generated beside a prompt that is seen whole are not supported yet",
-    "voxtral_realtime": "a factor of the MLP's input that a time embedding gives is not supported yet",
     "xlnet": "attention of two streams is not supported yet",
 }

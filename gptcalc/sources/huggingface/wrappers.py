@@ -59,6 +59,8 @@ def flat_type(config: Mapping[str, Any]) -> str | None:
 
 
 FLAG = "tie_word_embeddings"
+#: what only the whole says, and means its text model: labels, and the delay of a sound
+OF_THE_WHOLE = ("num_labels", "id2label", "default_num_delay_tokens")
 TEXT, THINKER = "text_config", "thinker_config"
 LEFT_OUT = "text model of a multimodal config; the rest is left out"
 
@@ -175,7 +177,7 @@ def merged(
         kind = next((kind for kind in (part_of(outer, path[-1]) for outer in outers) if kind is not None), None)
         if kind is not None and class_of(values["model_type"]) is None:
             values["model_type"] = kind
-    for name in ("num_labels", "id2label"):
+    for name in OF_THE_WHOLE:
         if values.get(name) is None and name in config:
             values[name] = config[name]
     found = tie(values, config, holder, ".".join(path), notes)
