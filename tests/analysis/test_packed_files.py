@@ -6,6 +6,7 @@ import pytest
 
 from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.weights import total
+from gptcalc.analysis.params import params
 from gptcalc.sources import load
 
 
@@ -74,3 +75,9 @@ def test_routers_by_mlx_are_an_estimate(preset: str, exact: bool) -> None:
     found = memory(load(preset).architecture, dtype="mlx4", context=1)
     assert any(line.startswith("weights") for line in found.exact) == exact
     assert any("routers" in line for line in found.estimated) != exact
+
+
+def test_the_largest_qwen_as_published() -> None:
+    """Qwen3.8-2.4T-A95B in bf16 with its multi-token module: 4.89 TB (Unsloth's page on it)."""
+    counts = params(load("qwen3.8-2.4t-a95b").architecture)
+    assert round(2 * (counts.total + counts.mtp) / 10**12, 2) == 4.89
