@@ -1,6 +1,6 @@
 """Other mixers whose memory of the past does not grow."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from gptcalc.architecture.base import Chunk, Heads, Kernel, Multiple, Narrow, Positive, Size
 from gptcalc.architecture.norms import LikeNorm, Norm
@@ -23,6 +23,7 @@ class GatedRecurrence(Sublayer, tag_field="sublayer", tag="gated_recurrence", fr
     d_rnn: Annotated[Size, Multiple("n_heads", 3)]  # channels of the recurrence
     n_heads: Heads  # blocks of channels that the gates are made in
     kernel: Kernel  # tokens that the convolution sees
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu_tanh"  # of the unit's gate
 
 
 class MatrixLSTM(Sublayer, tag_field="sublayer", tag="matrix_lstm", frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ def rnn_scope(m: GatedRecurrence, d: Index, symbols: Symbols) -> dict[str, Index
 def gated_recurrence(lines: Lines, m: GatedRecurrence) -> None:
     """n[t,i] → y[t,i]."""
     lines.sum("G_O[t,ḣ,ẇ] = Σ_i n[t,i]·W_OG[i,ḣ,ẇ] + b_OG[ḣ,ẇ]", saved=2, W_OG="y", b_OG="y.bias")
-    lines.pointwise("G_O[t,ḣ,ẇ] = gelu_tanh(G_O[t,ḣ,ẇ])", saved=2)
+    lines.pointwise(f"G_O[t,ḣ,ẇ] = {m.activation}(G_O[t,ḣ,ẇ])", saved=2)
     lines.sum("x_R[t,ḣ,ẇ] = Σ_i n[t,i]·W_xR[i,ḣ,ẇ] + b_xR[ḣ,ẇ]", saved=2, W_xR="x", b_xR="x.bias")
     convolved = convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, bias=True)
     seen = convolved.replace("ẇ", "č")

@@ -33,7 +33,7 @@ DECAY = 8.0  # Griffin's constant c
 
 def gated_recurrence(m: GatedRecurrence, x: Array, w: Weights, step: Step) -> Array:
     """Griffin's recurrent block: x (B, T, d) -> (B, T, d)."""
-    y = activate("gelu_tanh", step.linear(x, w, "y", m.d_rnn, True))
+    y = activate(m.activation, step.linear(x, w, "y", m.d_rnn, True))
     u = convolution(step.linear(x, w, "x", m.d_rnn, True), "inner_conv", m.kernel, w, step, True)  # (B, T, r)
     into, forget = (sigmoid(_within_blocks(m, u, name, w, step)) for name in ("input_gate", "forget_gate"))
     log_a = forget * softplus(w("decay_rate", m.d_rnn)) * -DECAY

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.params import params
-from gptcalc.architecture import Architecture, Attention, sublayers
+from gptcalc.architecture import Architecture, Attention, GatedRecurrence, sublayers
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import tolerating
@@ -631,3 +631,50 @@ def test_what_t5s_class_writes_of_its_activation_outweighs_the_word() -> None:
 def test_an_encoder_alone(config: dict[str, Any], expected: int) -> None:
     assert total(config) == expected
     assert arch(config).sees_all
+
+
+@pytest.mark.parametrize("model_type", ["olmo3", "gemma3_text", "gemma3n_text"])
+def test_rotations_that_say_nothing_of_kinds_of_layers_are_left_aside(model_type: str) -> None:
+    """The classes read rope_parameters.full_attention and rope_parameters.sliding_attention, and write what they
+    assume beside what is flat."""
+    config = {"model_type": model_type, "num_hidden_layers": 6, "num_kv_shared_layers": 0}
+    flat = read({**config, "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 100.0}})
+    assert flat.document == read(config).document
+    assert any("says nothing of kinds of layers" in note for note in flat.notes)
+
+
+def test_shared_experts_of_no_width_are_as_wide_as_dense_layers() -> None:
+    """NemotronHMLP: `intermediate_size or config.intermediate_size`."""
+    config = {"model_type": "nemotron_h", **ROUTED, "n_shared_experts": 1, "layers_block_type": ["mamba", "moe"]}
+    config |= {"num_hidden_layers": 2, "moe_shared_expert_intermediate_size": 96}
+    assert total({**config, "moe_shared_expert_intermediate_size": 0}) == total(config)
+
+
+def test_the_gate_of_griffins_recurrence_has_the_configs_activation() -> None:
+    """RecurrentGemmaRecurrentBlock.act_fn."""
+    found = arch({"model_type": "recurrent_gemma", "hidden_activation": "silu"})
+    assert {m.activation for m in found.mixers() if isinstance(m, GatedRecurrence)} == {"silu"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "falcon_h1", "hidden_act": "gelu"},  # its Mamba's activation, too
+        {"model_type": "bamba", "hidden_act": "gelu"},
+        {"model_type": "jamba", "hidden_act": "gelu"},
+        {"model_type": "nemotron_h", "mamba_hidden_act": "gelu"},
+        {"model_type": "hy_v4", "hidden_act": "gelu"},  # of dense layers; experts' is SiLU
+    ],
+    ids=lambda config: config["model_type"],
+)
+def test_activations_of_some_layers_alone_are_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="hidden_act") as caught:
+        read(config)
+    assert caught.value.kind == "unsupported"
+
+
+def test_what_xlstms_class_cannot_run_is_refused() -> None:
+    with pytest.raises(InputError, match="contradicts embedding_dim = 64"):
+        read({"model_type": "xlstm", "embedding_dim": 64})
+    with pytest.raises(InputError, match="3 heads do not divide"):
+        read({"model_type": "xlstm", "num_heads": 3})

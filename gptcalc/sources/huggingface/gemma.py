@@ -78,13 +78,13 @@ GEMMA3 = GEMMA2.but(
     defaults={"sliding_window_pattern": 6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
     document={
         "layers": stack(listed("layer_types", TYPES, every("sliding_window_pattern", "attn", "local")), "mlp"),
-        "rope": rope(),
+        "rope": rope(by_layer=True),
         "causal": when("use_bidirectional_attention", False),
         "attn": {"scale": Hole(query_scale), "qk_norm": "head"},
         "local": {
             "like": "attn",
             "window": Hole(window),
-            "rope": rope("rope_local_base_freq", layer_type=SLIDING, scaled=False),
+            "rope": rope("rope_local_base_freq", layer_type=SLIDING, scaled=False, by_layer=True),
         },
     },
     irrelevant=("attn_logit_softcapping",),  # transformers' class takes it over from Gemma 2 and never applies it

@@ -32,6 +32,7 @@ HY_V4 = GLM_MOE_DSA.but(
     document={
         "layers": stack(listed("indexer_types", {"full": "mla", "shared": "follower"}, first_and_every_fourth), SPARSE),
         "rope": rope(fraction=None),
+        "mlp": "swiglu",
         "streams": {
             "n": size("hc_mult"),
             "mixed": False,
@@ -45,7 +46,7 @@ HY_V4 = GLM_MOE_DSA.but(
         "mtp": None,
     },
     defaults={"first_k_dense_replace": 1},
-    only={"layer_types": (), "head_dim": ()},
+    only={"layer_types": (), "head_dim": (), "hidden_act": ("silu", "swish")},  # that of experts is in the class
     irrelevant=("learnable_sink_init",),
     names={
         **in_layers(

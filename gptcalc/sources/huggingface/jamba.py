@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gptcalc.sources.huggingface.experts import own_experts
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.mamba import FEED_FORWARD, biases, expanded, low_rank, mamba_names
+from gptcalc.sources.huggingface.mamba import FEED_FORWARD, biases, convolved, expanded, low_rank, mamba_names
 from gptcalc.sources.huggingface.pattern import stack
 from gptcalc.sources.huggingface.reader import Reader, size
 from gptcalc.sources.huggingface.tensors import in_layers
@@ -38,7 +38,7 @@ JAMBA = LLAMA.but(
             "d_inner": expanded("mamba_expand"),
             "d_state": size("mamba_d_state"),
             "dt_rank": low_rank("mamba_dt_rank"),
-            "kernel": size("mamba_d_conv"),
+            "kernel": convolved(size("mamba_d_conv")),
             "inner_norm": {},
             "bias": biases("mamba_conv_bias", "mamba_proj_bias", "mamba_proj_bias"),
         },

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gptcalc.errors import InputError
-from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA
 from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, size
 from gptcalc.sources.huggingface.tensors import Names, Parts, bare, fused, in_layers
@@ -42,13 +42,25 @@ def expanded(by: str) -> Hole:
     return Hole(lambda fields: int((fields.number(by) or 2) * fields.needed("hidden_size")))
 
 
+def convolved(taps: Hole, named: str = "hidden_act") -> Hole:
+    """Tokens that a convolution sees, of which the class takes the activation that a field of the config names."""
+
+    def read(fields: Fields) -> int:
+        word = fields.word(named)
+        if word not in (None, "silu", "swish"):
+            raise fields.unsupported(named, f"Mamba with the activation {shown(word)} is not understood")
+        return int(taps.read(fields))
+
+    return Hole(read)
+
+
 def mamba2(inner: Hole, **more: Any) -> dict[str, Any]:
     """A Mamba-2 sublayer in the words of Bamba's config."""
     return {
         "n_heads": size("mamba_n_heads"),
         "d_head": share("mamba_n_heads", inner, "mamba_d_head"),
         "d_state": size("mamba_d_state"),
-        "kernel": size("mamba_d_conv"),
+        "kernel": convolved(size("mamba_d_conv")),
         "n_groups": size("mamba_n_groups"),
         "bias": biases("mamba_conv_bias", "mamba_proj_bias", "mamba_proj_bias"),
         "out_norm": {"offset": 0},

@@ -7,7 +7,7 @@ from typing import Any
 from gptcalc.sources.huggingface.experts import SIGMOID
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA
-from gptcalc.sources.huggingface.mamba import HEADS, MAMBA_OR_ATTENTION, biases, mamba2_names
+from gptcalc.sources.huggingface.mamba import HEADS, MAMBA_OR_ATTENTION, biases, convolved, mamba2_names
 from gptcalc.sources.huggingface.pattern import FULL, RECURRENT, expression
 from gptcalc.sources.huggingface.reader import Hole, Reader, activation, number, optional, rmsnorm, sites, size
 from gptcalc.sources.huggingface.tensors import bare, in_layers
@@ -42,6 +42,11 @@ def latent(fields: Fields) -> int | None:
     return width
 
 
+def shared_width(fields: Fields) -> int:
+    """Of the shared experts; where the config says none, that of the dense layers."""
+    return fields.size("moe_shared_expert_intermediate_size", least=0) or fields.needed("intermediate_size")
+
+
 def predicting(fields: Fields) -> dict[str, Any] | None:
     """Multi-token-prediction modules: blocks of the sublayers that a pattern lists."""
     n = fields.size("num_nextn_predict_layers", least=0)
@@ -66,7 +71,7 @@ NEMOTRON_H = LLAMA.but(
             "n_heads": size("mamba_num_heads"),
             "d_head": size("mamba_head_dim"),
             "d_state": size("ssm_state_size"),
-            "kernel": size("conv_kernel", "mamba_d_conv"),
+            "kernel": convolved(size("conv_kernel", "mamba_d_conv"), "mamba_hidden_act"),
             "n_groups": size("n_groups", "mamba_n_groups"),
             "bias": biases(("use_conv_bias", "mamba_conv_bias"), "use_bias", "use_bias"),
             "out_norm": {},
@@ -76,7 +81,7 @@ NEMOTRON_H = LLAMA.but(
         "moe": {
             **SIGMOID,
             "n_shared": optional("n_shared_experts", least=0),
-            "d_shared": optional("moe_shared_expert_intermediate_size", least=0),
+            "d_shared": Hole(shared_width),
             "d_latent": Hole(latent),
             "bias": Hole(lambda fields: ["shared"] if fields.flag("mlp_bias") else None),
         },
@@ -85,7 +90,7 @@ NEMOTRON_H = LLAMA.but(
     defaults={"time_step_min": 0.001, "layers_block_type": [RECURRENT, "moe", FULL, "mlp"]},
     irrelevant=(
         "attention_head_dim", "expand", "head_dim", "intermediate_size", "layer_types", "mamba_expand",
-        "mamba_hidden_act", "mamba_proj_bias", "mlp_bias", "moe_shared_expert_intermediate_size",
+        "mamba_proj_bias", "mlp_bias", "moe_shared_expert_intermediate_size",
         "moe_shared_expert_overlap", "mtp_layers_block_type", "norm_eps", "num_hidden_layers", "num_query_groups",
         "partial_rotary_factor", "rescale_layers", "rms_norm_eps", "rope_parameters", "rope_theta", "sliding_window",
         "time_step_min", "time_step_rank",

@@ -32,10 +32,11 @@ SLIDING_THETA = 500000
 OLMO3 = OLMO2.but(
     document={
         "layers": stack(listed("layer_types", TYPES, every(4, "attn", "local")), "mlp"),
+        "rope": rope(by_layer=True),
         "local": {
             "like": "attn",
             "window": size("sliding_window"),
-            "rope": rope(SLIDING_THETA, layer_type=SLIDING, scaled=False),
+            "rope": rope(SLIDING_THETA, layer_type=SLIDING, scaled=False, by_layer=True),
         },
     }
 )

@@ -56,7 +56,12 @@ RECURRENT_GEMMA = LLAMA.but(
         "mlp": activation("hidden_activation", gated=True),
         "bias": ["mlp"],
         "attn": {"window": size("attention_window_size"), "bias": ["out"]},
-        "rglru": {"d_rnn": Hole(width), "n_heads": size("num_attention_heads"), "kernel": size("conv1d_width")},
+        "rglru": {
+            "d_rnn": Hole(width),
+            "n_heads": size("num_attention_heads"),
+            "kernel": size("conv1d_width"),
+            "activation": activation("hidden_activation", gated=False),
+        },
         "n_kv_heads": optional("num_key_value_heads"),
     },
     defaults={"partial_rotary_factor": 0.5},

@@ -44,17 +44,19 @@ def rope(
     pairing: Literal["half", "adjacent"] | Hole = "half",
     scaled: bool = True,
     backward: bool = False,
+    by_layer: bool = False,
 ) -> Hole:
     """The rotation of one kind of layer.
 
     theta, fraction, channels: the config's fields for them; fraction None: whatever the config says, all channels turn.
     A hole as theta outweighs what the rotary parameters say, where it finds a number.
     scaled: whether a scaling written outside rope_parameters applies to this kind of layer.
+    by_layer: the class reads rope_parameters by kinds of layers alone, and leaves aside what says nothing of them.
     """
 
     def read(fields: Fields) -> dict[str, Any] | None:
         fields.get("original_max_position_embeddings")
-        own = parameters(fields, layer_type, scaled)
+        own = parameters(fields, layer_type, scaled, by_layer)
         if own is None:
             return None
         base = theta.read(fields) if isinstance(theta, Hole) else None
@@ -95,7 +97,9 @@ def number_of(source: Number, fields: Fields) -> Any:
     return fields.number(*((source,) if isinstance(source, str) else source))
 
 
-def parameters(fields: Fields, layer_type: str, scaled: bool = True) -> Mapping[str, Any] | None:
+def parameters(
+    fields: Fields, layer_type: str, scaled: bool = True, by_layer: bool = False
+) -> Mapping[str, Any] | None:
     """The rotary parameters of a kind of layer: those under its name where they are nested. None: no rotation."""
     name = "rope_scaling" if fields.present("rope_scaling") else "rope_parameters"
     both = fields.mapping("rope_scaling"), fields.mapping("rope_parameters")
@@ -109,6 +113,10 @@ def parameters(fields: Fields, layer_type: str, scaled: bool = True) -> Mapping[
         if nested is not None and not isinstance(nested, Mapping):
             fields.wrong((name,), f"an object under {layer_type}", nested)
         return nested
+    if by_layer and own and own is both[1]:
+        note = f"{fields.within}{name} says nothing of kinds of layers: transformers' class of"
+        fields.notes.append(f"{note} {fields.model_type} leaves it aside")
+        return {}
     if not scaled:
         return {key: value for key, value in own.items() if key == "partial_rotary_factor"}
     return own

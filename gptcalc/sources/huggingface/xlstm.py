@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA
 from gptcalc.sources.huggingface.mamba import PLAIN
@@ -13,10 +14,21 @@ def per_head(factor: str) -> Hole:
     """A head's share of a width that is a fraction of the model's."""
 
     def read(fields: Fields) -> int:
-        part = fields.number(factor)
-        return int(fields.needed("hidden_size") * (1 if part is None else part)) // fields.needed("num_heads")
+        part, heads = fields.number(factor), fields.needed("num_heads")
+        width = int(fields.needed("hidden_size") * (1 if part is None else part))
+        if width % heads:
+            raise InputError(f"{fields.within}num_heads: {heads} heads do not divide {width} channels ({factor})")
+        return width // heads
 
     return Hole(read)
+
+
+def embedded(fields: Fields) -> int:
+    """The model's width, which the class has under two names."""
+    d, table = fields.needed("hidden_size"), fields.size("embedding_dim")
+    if table is not None and table != d:
+        raise InputError(f"{fields.within}hidden_size = {d} contradicts {fields.within}embedding_dim = {table}")
+    return d
 
 
 def rounded_up(fields: Fields) -> int:
@@ -42,6 +54,7 @@ _inputs: Parts = (("mlstm.q", "k_width"), ("mlstm.k", "k_width"), ("mlstm.v", "v
 XLSTM = LLAMA.but(
     document={
         **PLAIN,
+        "d": Hole(embedded),
         "n_layers": size("num_blocks", "num_hidden_layers"),
         "layers": "n*mlstm+mlp",
         "d_ff": Hole(rounded_up),
@@ -61,7 +74,7 @@ XLSTM = LLAMA.but(
     irrelevant=(
         "norm_reduction_force_float32", "chunkwise_kernel", "sequence_kernel", "step_kernel", "mode", "eps",
         "return_last_states", "autocast_kernel_dtype", "inference_state_dtype", "weight_mode",
-        "max_inference_chunksize", "embedding_dim", "num_hidden_layers", "head_dim", "hidden_act", "mlstm_round_up_to",
+        "max_inference_chunksize", "num_hidden_layers", "head_dim", "hidden_act", "mlstm_round_up_to",
         "force_bos_token_insert",
     ),
     names={

@@ -182,6 +182,7 @@ ZAMBA2 = ZAMBA.but(
             n_heads=size("n_mamba_heads"),
             d_head=share("n_mamba_heads", EXPANDED, "mamba_headdim"),
             n_groups=size("mamba_ngroups"),
+            kernel=size("mamba_d_conv"),  # behind it SiLU, whatever hidden_act says
             bias=biases(True, "add_bias_linear", "add_bias_linear"),
             out_norm={"offset": 0, "eps": 1e-5},
             dt_min=Hole(lambda fields: fields.number("time_step_min")),
