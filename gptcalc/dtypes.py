@@ -123,8 +123,9 @@ class Format(NamedTuple):
     """How a model's weights are stored: which matrices are packed and how; the rest stays `wide`.
 
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
-    `experts`: the experts' matrices only. `all`: all matrices and the tables of tokens, but routers with a selection
-    bias, which are no linear layers in MLX. `output`: of the output matrix, where it is packed in a way of its own.
+    `experts`: the matrices that each expert has of its own. `all`: all matrices and the tables of tokens, but routers
+    with a selection bias, which are no linear layers in MLX. `output`: of the output matrix, where it is packed in a
+    way of its own.
     `apart`: components whose matrices are stored in another format; mtp is all of multi-token-prediction modules.
     """
 

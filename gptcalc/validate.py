@@ -314,11 +314,23 @@ def softmax_invariant(small: Architecture) -> set[str]:
     """Biases that add the same to every score of a query, which the softmax takes out again: those of keys that are
     neither rotated nor normed afterwards, nor compared with a sink, nor capped; and what weighs one thing alone."""
     encoder = small.encoder.blocks() if small.encoder is not None else ()
-    silent = _silent(small.blocks(), "") | _silent(encoder, "encoder.")
+    silent = _silent(small.blocks(), "") | _silent(encoder, "encoder.") | set(_silent_sums(small))
     later = [m for block in list(small.blocks())[1:] for m in sublayers(block)]
     if not any(m.bound_channels for m in later if isinstance(m, (LinearAttention, HierarchicalRecurrence))):
         silent.add("decay.bounds")  # the first layer's bound is 0
     return silent
+
+
+def _silent_sums(small: Architecture) -> Iterator[str]:
+    """What weighs the one sum that the first sublayer reads."""
+    spec, first = small.attention_residuals, next(iter(small.blocks()))
+    if spec is None or not spec.first:
+        return
+    mixer = next(sublayers(first))
+    prefix = f"shared.{mixer.section}" if mixer.tied else f"layers.0.{Prefixes().next(stem(mixer))}"
+    yield f"{prefix}.sums.query"
+    if spec.values == "raw":
+        yield from (f"{prefix}.sums.norm.{part}" for part in ("weight", "bias"))
 
 
 def _silent(blocks: Iterable[Block], start: str) -> set[str]:

@@ -12,7 +12,6 @@ behind it begins the answer.
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 
-from tests.golden_loops import PROMPT, TOKENS, as_float64, stir
+from tests.golden_loops import PROMPT, TOKENS, save, stir
 
 MASK, GMASK, BEGIN, END = 62, 63, 64, 65
 CONFIG: dict[str, Any] = {
@@ -65,15 +63,7 @@ def make(folder: Path) -> None:
     stir(model)
     tokens = torch.randint(4, MASK, (1, TOKENS))
     tokens[0, PROMPT - 1], tokens[0, PROMPT] = GMASK, BEGIN
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=2, sort_keys=True) + "\n")
-    save_file(dict(model.named_parameters()), folder / "model.safetensors", metadata={"format": "pt"})
-    truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}
-    single = torch.Tensor.float
-    truths |= logits(as_float64(model), tokens, "_f64")
-    torch.Tensor.float = single
-    torch.set_default_dtype(torch.float32)
-    np.savez_compressed(folder / "io.npz", **truths)
+    save(folder, model, tokens, logits, CONFIG)
 
 
 if __name__ == "__main__":

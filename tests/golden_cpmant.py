@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import transformers
 
-from tests.golden_loops import PROMPT, TOKENS, as_float64, stir
+from tests.golden_loops import PROMPT, TOKENS, save, stir
 
 FRONT = 4
 
@@ -30,8 +30,16 @@ def cpmant() -> Any:
     return transformers.CpmAntForCausalLM(config)
 
 
-def logits(model: Any, text: torch.Tensor, end: str) -> dict[str, np.ndarray]:
-    """Of all tokens at once, the prompt's among them; and of the last three through the cache."""
+def doubled(how: Any) -> Any:
+    return torch.float64 if how is torch.float32 else how
+
+
+def logits(model: Any, tokens: torch.Tensor, end: str) -> dict[str, np.ndarray]:
+    """Of all tokens at once, the prompt's among them; and of the last three through the cache. In float64 also where
+    the class says float32."""
+    to, text = torch.Tensor.to, tokens[:, FRONT:]
+    if end:
+        torch.Tensor.to = lambda self, *how, **more: to(self, *map(doubled, how), **more)
     states = []
     hook = model.cpmant.encoder.output_layernorm.register_forward_hook(lambda *made: states.append(made[2]))
     model(input_ids=text, use_cache=False)
@@ -42,6 +50,7 @@ def logits(model: Any, text: torch.Tensor, end: str) -> dict[str, np.ndarray]:
     for at in range(PROMPT - FRONT, TOKENS - FRONT):
         found = model(input_ids=text[:, : at + 1], cache=found.cache, use_cache=True)
         steps.append(found.logits)
+    torch.Tensor.to = to
     return {"logits" + end: whole.numpy(), "decode_logits" + end: torch.cat(steps, 1).numpy()}
 
 
@@ -55,15 +64,7 @@ def make(folder: Path) -> None:
     front = torch.arange(config.vocab_size + 2 * FRONT, config.vocab_size + 3 * FRONT)[None]
     model.save_pretrained(folder / "cpmant")
     (folder / "cpmant" / "generation_config.json").unlink(missing_ok=True)
-    truths = {"input_ids": torch.cat([front, text], 1).numpy(), **logits(model, text, "")}
-    single, to = torch.Tensor.float, torch.Tensor.to
-    torch.Tensor.to = lambda self, *how, **more: to(
-        self, *(torch.float64 if one is torch.float32 else one for one in how), **more
-    )
-    truths |= logits(as_float64(model), text, "_f64")
-    torch.Tensor.float, torch.Tensor.to = single, to
-    torch.set_default_dtype(torch.float32)
-    np.savez_compressed(folder / "cpmant" / "io.npz", **truths)
+    save(folder / "cpmant", model, torch.cat([front, text], 1), logits)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Into FOLDER go both models, to be compared with what is there: config.json and m
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import save_file
 from transformers.models.inkling2_loop.configuration_inkling2_loop import Inkling2LoopTextConfig
 from transformers.models.inkling2_loop.modeling_inkling2_loop import Inkling2LoopForCausalLM
 
@@ -76,6 +78,27 @@ def as_float64(model: Any) -> Any:
     return model.to(torch.float64)
 
 
+def save(
+    folder: Path,
+    model: Any,
+    tokens: torch.Tensor,
+    logits: Callable[[Any, torch.Tensor, str], dict[str, np.ndarray]],
+    config: dict[str, Any] | None = None,
+) -> None:
+    """What a model says of tokens, in float32 and in float64; of one that is none of transformers' (whose config is
+    given), its config and its weights as well."""
+    if config is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+        save_file(dict(model.named_parameters()), folder / "model.safetensors", metadata={"format": "pt"})
+    truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}
+    single = torch.Tensor.float
+    truths |= logits(as_float64(model), tokens, "_f64")
+    torch.Tensor.float = single
+    torch.set_default_dtype(torch.float32)
+    np.savez_compressed(folder / "io.npz", **truths)
+
+
 @torch.no_grad()
 def make(build: Callable[[], Any], folder: Path, stir: Callable[[Any], None] = stir) -> None:
     """A folder of the function's name."""
@@ -88,12 +111,7 @@ def make(build: Callable[[], Any], folder: Path, stir: Callable[[Any], None] = s
     model.config._experts_implementation = "eager"
     model.save_pretrained(folder / name)
     (folder / name / "generation_config.json").unlink(missing_ok=True)
-    truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}
-    single = torch.Tensor.float
-    truths |= logits(as_float64(model), tokens, "_f64")
-    torch.Tensor.float = single
-    torch.set_default_dtype(torch.float32)
-    np.savez_compressed(folder / name / "io.npz", **truths)
+    save(folder / name, model, tokens, logits)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ they are exact. Three decorators of docstrings that version 5 has no more stand 
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 import transformers.utils
-from safetensors.torch import save_file
 
-from tests.golden_loops import PROMPT, TOKENS, as_float64, stir
+from tests.golden_loops import PROMPT, TOKENS, save, stir
 
 YUAN: dict[str, Any] = {
     "architectures": ["YuanForCausalLM"], "model_type": "yuan", "vocab_size": 97, "hidden_size": 32,
@@ -75,17 +73,9 @@ def make(config: dict[str, Any], code: str, folder: Path) -> None:
     model.lm_head.weight = model.model.embed_tokens.weight
     stir(model)
     tokens = torch.randint(4, 97, (1, TOKENS))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    save_file(dict(model.named_parameters()), folder / "model.safetensors", metadata={"format": "pt"})
-    truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}
-    single = torch.Tensor.float
-    truths |= logits(as_float64(model), tokens, "_f64")
-    torch.Tensor.float = single
-    torch.set_default_dtype(torch.float32)
+    save(folder, model, tokens, logits, config)
     if dense:
         classes.YuanMLP.forward = plain
-    np.savez_compressed(folder / "io.npz", **truths)
 
 
 if __name__ == "__main__":

@@ -233,6 +233,10 @@ def compressed(draw: st.DrawFn, position: str) -> Document:
     return section
 
 
+#: bounds of a gated layer's factors
+SOFTCAPS: list[Document] = [{"gate": 0.5, "up": 0.8}, {"gate": 0.7}]
+
+
 @st.composite
 def mlps(draw: st.DrawFn) -> Document:
     activation = draw(st.sampled_from(UNGATED + GATED))
@@ -247,7 +251,7 @@ def mlps(draw: st.DrawFn) -> Document:
         maybe(draw, section, "clamp", st.just(3.0), odds=6)
         maybe(draw, section, "clamp_at", st.just("output"))
     if activation == "swiglu" and "clamp" not in section:
-        maybe(draw, section, "softcaps", st.just({"gate": 0.5, "up": 0.8}), odds=6)
+        maybe(draw, section, "softcaps", st.sampled_from(SOFTCAPS), odds=6)
     return section
 
 
@@ -287,12 +291,13 @@ def mixtures(draw: st.DrawFn) -> Document:
     maybe(draw, section, "d_latent", st.just(6), odds=5)
     if "d_latent" in section:
         maybe(draw, section, "latent_norm", norms())
+        maybe(draw, section, "latent_out_norm", norms())
     maybe(draw, section, "expert_norm", norms(), odds=6)
     maybe(draw, section, "weight_at", st.just("input"), odds=5)
     maybe(draw, section, "out_bias", st.just(True), odds=6)
     maybe(draw, section, "learned_route_scale", st.just(True), odds=6)
     if activation == "swiglu" and not {"clamp", "shared_clamp"} & set(section):
-        maybe(draw, section, "softcaps", st.just({"gate": 0.5, "up": 0.8}), odds=6)
+        maybe(draw, section, "softcaps", st.sampled_from(SOFTCAPS), odds=6)
     return section
 
 
@@ -397,6 +402,10 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     mixing = hyper and "layer_scalar" not in document and draw(st.integers(1, 6)) == 1
     if mixing:
         document["attention_residuals"] = {"every": draw(st.integers(1, 3))}
+        maybe(draw, document["attention_residuals"], "norm", norms(), odds=3)
+        maybe(draw, document["attention_residuals"], "values", st.just("raw"), odds=2)
+        maybe(draw, document["attention_residuals"], "scale", st.sampled_from([1.0, 0.3]), odds=2)
+        maybe(draw, document["attention_residuals"], "first", st.just(True), odds=2)
     hyper = hyper and not mixing and draw(st.integers(1, 4)) == 1
     if hyper:
         document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
@@ -464,6 +473,9 @@ def loops(draw: st.DrawFn, document: Document, sections: Document) -> Document:
             like = [own for other, own in sections.items() if other.rstrip("0123456789") == name]  # attn1 as attn
             if not any(OF_ONE_INPUT & own.keys() for own in like):
                 maybe(draw, sections[name], "messages", st.just({"rank": 3}), odds=2)
+        if any("messages" in own for own in sections.values()):  # which are mixed in one way alone
+            for key in ("values", "scale"):
+                document["attention_residuals"].pop(key, None)
     return {"loop": loop}
 
 

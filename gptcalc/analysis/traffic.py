@@ -106,7 +106,7 @@ class Traffic:
             for line in stage.lines:
                 if not isinstance(line.condition, Chosen) or line.is_of_images:
                     continue
-                if any(map(self._is_of_experts, line.tensors())):
+                if any(tensor.each_expert for tensor in line.tensors()):
                     found.setdefault(stage.name, self._reached(stage, line.condition, batch))
         return list(found.values())
 
@@ -201,7 +201,7 @@ class Traffic:
             index = tensor.indices[0]
             tokens, of_each = self.looked_up(stage, line, tensor, sequences)
             return min(1.0, tokens * prod(index.size for index in of_each) / index.size)
-        if isinstance(line.condition, Chosen) and self._is_of_experts(tensor):
+        if isinstance(line.condition, Chosen) and tensor.each_expert:
             reached = self._reached(stage, line.condition, batch)
             return reached.distinct / reached.n_experts
         return 1.0
@@ -212,10 +212,6 @@ class Traffic:
         left = line.statement.left.indices
         of_each = [line.scope[letter] for letter in left if letter not in tensor.reference.indices]
         return tokens, [index for index in of_each if index.is_fixed]  # of several heads one each
-
-    @staticmethod
-    def _is_of_experts(tensor: Tensor) -> bool:
-        return any(index.role == "experts" for index in tensor.indices)
 
     def _reached(self, stage: Stage, chosen: Chosen, batch: int) -> Reached:
         """Tokens of all ranks that share one copy of the experts choose among them."""

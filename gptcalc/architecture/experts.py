@@ -141,10 +141,12 @@ class SharedExperts(Strict, frozen=True, kw_only=True):
 
 
 class LatentExperts(Strict, frozen=True, kw_only=True):
-    """Routed experts work in a projection of the stream, normed where a norm is given."""
+    """Routed experts work in a projection of the stream; what they read, and the sum of what they make, are normed
+    where norms are given (Muse Spark; Kimi K3, arXiv:2607.24653)."""
 
     d: Inner = field(name="d_latent")  # channels of what routed experts read and write
     norm: Norm | None = field(default=None, name="latent_norm")
+    out_norm: Norm | None = field(default=None, name="latent_out_norm")  # of their sum
 
 
 class Experts(Sublayer, tag_field="sublayer", tag="experts", frozen=True, kw_only=True):

@@ -49,10 +49,10 @@ ClampAt: TypeAlias = Literal["input", "output"]
 
 class Softcaps(Strict, frozen=True, kw_only=True):
     """A gated layer whose factors stay within bounds: c·tanh(x/c) in place of x, of the gate where it is a factor, not
-    inside σ, and of what it gates (Inkling 2)."""
+    inside σ, and of what it gates (Inkling 2; SiTU of Kimi K3, arXiv:2607.24653)."""
 
     gate: Positive  # of the gate
-    up: Positive  # of what it gates
+    up: Positive | None = None  # of what it gates; default none
 
 
 def check_softcaps(section: str, activation: str, clamp: float | None) -> None:

@@ -31,7 +31,7 @@ def placed(layers: tuple[Repeat, ...], residuals: AttentionResiduals | None) -> 
     aside = 0
     for number, block in enumerate(walk(layers)):
         begins = residuals is not None and number % residuals.every == 0
-        parts = tuple(_mixing(block, aside, begins)) if residuals is not None else block.parts
+        parts = tuple(_mixing(block, aside, begins, residuals.first)) if residuals is not None else block.parts
         before = blocks[-1].looped if blocks else None
         begins_loop = before is None or block.looped is None or before.entry != block.looped.entry
         loop = block.looped and replace(
@@ -71,10 +71,11 @@ def apart(block: Block) -> Block:
     return replace(block, parts=tuple(replace(part, sums=0, begins=False) for part in block.parts), looped=loop)
 
 
-def _mixing(block: Block, aside: int, begins: bool) -> Iterator[Part]:
+def _mixing(block: Block, aside: int, begins: bool, first: bool) -> Iterator[Part]:
+    """`first`: a sum alone is mixed, too."""
     for place, part in enumerate(block.parts):
         sums = aside + (begins and place > 0) + 1
-        yield replace(part, sums=0 if sums == 1 else sums, begins=begins and place == 0)
+        yield replace(part, sums=sums if first or sums > 1 else 0, begins=begins and place == 0)
 
 
 def is_looped(architecture: Architecture) -> bool:

@@ -16,7 +16,7 @@ Ggml: TypeAlias = Literal[
     "ernie4_5-moe", "exaone", "exaone-moe", "exaone4", "falcon", "falcon-h1", "gemma", "gemma2", "gemma3",
     "gemma3n", "gemma4", "glm-dsa", "glm4", "glm4moe", "gpt-oss", "gpt2", "gptneox", "granite", "granite_swa",
     "granitehybrid", "granitemoe", "grok", "hunyuan-dense", "hunyuan-moe", "hy_v3", "internlm2", "jais2", "jamba",
-    "kimi-linear", "laguna", "lfm2", "lfm2moe", "llama", "llama4", "mamba", "mamba2", "mellum", "mimo2",
+    "kimi-k3", "kimi-linear", "laguna", "lfm2", "lfm2moe", "llama", "llama4", "mamba", "mamba2", "mellum", "mimo2",
     "minicpm", "minicpm3", "minimax-01", "minimax-m2", "minimax-m3", "mistral3", "mistral4", "mpt",
     "muse-glimmer", "nemotron", "nemotron_h", "olmo", "olmo2", "olmoe", "orion", "persimmon", "phi2", "phi3",
     "phimoe", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "qwen3next",

@@ -48,6 +48,10 @@ def looping(a: Architecture, loop: Loop | None, speeds: Speeds | None) -> Archit
     for mixer in hearing:
         if not isinstance(mixer, (Attention, Mlp, Experts)):
             raise InputError(f"{mixer.section}.messages: not defined for this kind of sublayer")
+        if (spec := a.attention_residuals) is not None and (spec.values, spec.scale) != ("normed", None):
+            raise InputError(
+                f"{mixer.section}.messages: needs attention_residuals that mix what they norm, without scale"
+            )
     if loop is None and speeds is None:
         return a
     where = "loop" if loop is not None else "speeds"

@@ -55,7 +55,7 @@ def scope(m: Experts, d: Index, symbols: Symbols) -> dict[str, Index]:
     if m.router.layers is not None:
         letters["ṗ"] = letters["ṡ"] = symbols.index("d_router", m.router.layers.d, "channels", name)
     if m.latent is not None:
-        letters["l"] = symbols.index("d_latent", m.latent.d, "channels", name)
+        letters["ě"] = symbols.index("d_latent", m.latent.d, "channels", name)
     if m.tokens == "images":
         letters[IMAGES] = symbols.derived("0", 0, "images")
     if m.groups is not None:
@@ -103,16 +103,18 @@ def _routed(lines: Lines, m: Experts, token: str) -> None:
     chosen = Chosen(m.top_k, m.n_experts, choices=m.n_experts + m.n_identity if m.n_identity else None)
     source, width = "n[t,i]", "i"
     if m.latent is not None:
-        lines.sum("n_L[t,l] = Σ_i n[t,i]·W_L[i,l]", saved=2, W_L="latent_down")
-        source, width = "n_L[t,l]", "l"
+        lines.sum("n_L[t,ě] = Σ_i n[t,i]·W_L[i,ě]", saved=2, W_L="latent_down")
+        source, width = "n_L[t,ě]", "ě"
         if m.latent.norm is not None:
-            norm_line(lines, m.latent.norm, source, source, "l", "latent_norm", name="_l", saved=2)
+            norm_line(lines, m.latent.norm, source, source, "ě", "latent_norm", name="_l", saved=2)
     if m.weight_at == "input":
         lines.pointwise(f"n_E[t,e,{width}] = π[t,e]·{source}", chosen, saved=2)
         source = f"n_E[t,e,{width}]"
     _expert_layers(lines, m, source, width, chosen)
     if m.latent is not None:
-        lines.sum("y[t,i] = Σ_l y_L[t,l]·W_Y[l,i]", W_Y="latent_up")
+        if m.latent.out_norm is not None:
+            norm_line(lines, m.latent.out_norm, "y_L[t,ě]", "y_L[t,ě]", "ě", "latent_out_norm", name="_y", saved=2)
+        lines.sum("y[t,i] = Σ_ě y_L[t,ě]·W_Y[ě,i]", W_Y="latent_up")
     if m.n_identity and m.identity == "input":
         identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
         lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
@@ -246,7 +248,7 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     bias = plus(f"b_D[e,{i}]", "down" in m.bias)
     if weigh:
         lines.pointwise("H[t,e,f] = π[t,e]·H[t,e,f]", chosen, saved=2)
-    target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
+    target = "y_L[t,ě]" if m.latent is not None else "y[t,i]"
     lines.sum(
         f"{target} = Σ_{{e,f}} H[t,e,f]·W_D[e,f,{i}]{plus(f'Σ_e {weigh}b_D[e,{i}]', bool(bias))}",
         chosen,
@@ -263,7 +265,7 @@ def _normed_experts(lines: Lines, m: Experts, norm: Norm, i: str, weigh: str, ch
     each = f"y_E[t,e,{i}]"
     lines.sum(f"{each} = Σ_f H[t,e,f]·W_D[e,f,{i}]{bias}", chosen, 2, W_D=Mark("down", "down"), b_D="down.bias")
     norm_line(lines, norm, each, each, i, "expert_norm", name="_x", saved=2, condition=chosen)
-    target = "y_L[t,l]" if m.latent is not None else "y[t,i]"
+    target = "y_L[t,ě]" if m.latent is not None else "y[t,i]"
     lines.pointwise(f"{target} = Σ_e {weigh}{each}", saved=2 if m.latent is not None else 0)
 
 

@@ -135,13 +135,18 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
         return prod([index.size for index in self.indices])
 
     @property
+    def each_expert(self) -> bool:
+        """Whether each expert has one of its own."""
+        return any(index.role == "experts" for index in self.indices)
+
+    @property
     def active(self) -> int:
         """What one token's forward pass touches: of the experts the chosen ones, of what only tokens of images pass
         nothing, of anything else all."""
         if self.line.is_of_images:
             return 0
         chosen = self.line.condition
-        if isinstance(chosen, Chosen) and any(index.role == "experts" for index in self.indices):
+        if isinstance(chosen, Chosen) and self.each_expert:
             return self.params * chosen.active // chosen.total
         return self.params
 
@@ -149,7 +154,7 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
     def expected(self) -> int | Fraction:
         """The same on average, where as many tokens choose each expert, those without weights included."""
         chosen = self.line.condition
-        if isinstance(chosen, Chosen) and chosen.choices and any(index.role == "experts" for index in self.indices):
+        if isinstance(chosen, Chosen) and chosen.choices and self.each_expert:
             from fractions import Fraction
 
             return Fraction(self.params * chosen.active, chosen.choices)

@@ -163,7 +163,7 @@ def update(lines: Lines, delta: bool, decays: str | None, states: str, few: str)
         left = ix(states, "ȧ" if decays == "channel" else "")
         lines.pointwise(f"{state} = Ā[t,{left}]·{state}")
     if delta:
-        held = f"m[t,{ix(states, 'ẇ')}]"
+        held = f"v_S[t,{ix(states, 'ẇ')}]"
         lines.sum(f"{held} = Σ_ȧ {key}·{state}")
         lines.pointwise(f"{value} = β[t,{states}]·({value} − {held})", saved=2)
     lines.sum(f"{state} += {key}·{value}")

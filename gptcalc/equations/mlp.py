@@ -54,8 +54,10 @@ class Activation(Struct, frozen=True):
         if function == "silu_oai":
             return f"{gate}·σ(1.702·{gate})·({up} + 1)"
         if self.caps is not None:
-            g, u = number(self.caps.gate), number(self.caps.up)
-            return f"{g}·tanh({gate}/{g})·σ({gate})·{u}·tanh({up}/{u})"
+            g = number(self.caps.gate)
+            if self.caps.up is not None:
+                up = f"{number(self.caps.up)}·tanh({up}/{number(self.caps.up)})"
+            return f"{g}·tanh({gate}/{g})·σ({gate})·{up}"
         source = gate if self.gated else up
         active = f"relu({source})²" if function == "relu2" else f"{function}({source})"
         if not self.gated:

@@ -1,13 +1,14 @@
 """Attention residuals (arXiv:2603.15031): what a sublayer reads is a mixture of the sums that the stream has been.
 
 Sums that are set aside are Z, by ž; ẓ runs over them and the stream, ỵ over the inputs of attention that reads three.
+v_Z are the sums that are mixed where that is not what is compared, n_Z.
 """
 
 from __future__ import annotations
 
 from gptcalc.architecture import AttentionResiduals, Norm
 from gptcalc.equations.conditions import Condition, Wanted
-from gptcalc.equations.language import Index, Lines, Mark, root
+from gptcalc.equations.language import Index, Lines, Mark, root, signed
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -25,12 +26,28 @@ def mixture(lines: Lines, residuals: AttentionResiduals, key: str = "sums.", wan
     each = "ỵ," if "ỵ" in lines.scope else ""
     here, product = f"t,{each}", f"ζ_Z[t,ẓ,{each}".rstrip(",") + "]"
     norm: Norm = residuals.norm
-    text = f"n_Z[t,ẓ,i] = {{Z[t,ẓ,i] if ẓ < {sums - 1}; x[t,i] otherwise}}"
-    lines.pointwise(text, condition, saved=2)
-    norm_line(lines, norm, "n_Z[t,ẓ,i]", "n_Z[t,ẓ,i]", "i", f"{key}norm", name="_Z", saved=2, condition=condition)
-    lines.sum(f"{product} = Σ_i n_Z[t,ẓ,i]·q_Z[i{each and ',ỵ'}]", condition, q_Z=Mark(f"{key}query"))
-    lines.pointwise(f"α_Z[{here}ẓ] = softmax_ẓ({product}/{root(d)})", condition, saved=2)
-    lines.sum(f"x_Z[{here}i] = Σ_ẓ α_Z[{here}ẓ]·n_Z[t,ẓ,i]", condition, saved=2)
+    mixed = "n_Z[t,ẓ,i]" if residuals.values == "normed" else "v_Z[t,ẓ,i]"
+    those = f"{{Z[t,ẓ,i] if ẓ < {sums - 1}; x[t,i] otherwise}}" if sums > 1 else "x[t,i]"
+    lines.pointwise(f"{mixed} = {those}", condition, saved=2)
+    norm_line(lines, norm, "n_Z[t,ẓ,i]", mixed, "i", f"{key}norm", name="_Z", saved=2, condition=condition)
+    compared = f"{product} = Σ_i n_Z[t,ẓ,i]·q_Z[i{each and ',ỵ'}]"
+    share = f"α_Z[{here}ẓ] = softmax_ẓ({_scaled(residuals, product, d)})"
+    mixture = f"x_Z[{here}i] = Σ_ẓ α_Z[{here}ẓ]·{mixed}"
+    if sums == 1:  # its share is 1, whatever the query says, and nothing is multiplied
+        lines.pointwise(compared, condition, q_Z=Mark(f"{key}query"))
+        lines.pointwise(share, condition)
+        lines.pointwise(mixture, condition, saved=2)
+        return
+    lines.sum(compared, condition, q_Z=Mark(f"{key}query"))
+    lines.pointwise(share, condition, saved=2)
+    lines.sum(mixture, condition, saved=2)
+
+
+def _scaled(residuals: AttentionResiduals, product: str, d: Index) -> str:
+    """A score: the product with the query, times a factor."""
+    if residuals.scale is None:
+        return f"{product}/{root(d)}"
+    return product if residuals.scale == 1.0 else f"{signed(residuals.scale)}·{product}"
 
 
 def set_aside(lines: Lines, before: int) -> None:

@@ -75,6 +75,8 @@ def _routed(m: Experts, x: Array, stream: Array, w: Weights, step: Step) -> tupl
         inner = normed(inner, m.latent.norm, w.at("latent_norm"))
     y = _in_pieces(m, inner, index, weight, w, step)  # (B, T, e)
     if m.latent is not None:
+        if m.latent.out_norm is not None:
+            y = normed(y, m.latent.out_norm, w.at("latent_out_norm"))
         y = step.linear(y, w, "latent_up", d)
     return y, shares
 

@@ -60,7 +60,8 @@ def combined(
     if gate is None:
         return activate(function, up)
     if caps is not None:
-        return softcapped(gate, caps.gate) * sigmoid(gate) * softcapped(up, caps.up)
+        gated = softcapped(gate, caps.gate) * sigmoid(gate)
+        return gated * (up if caps.up is None else softcapped(up, caps.up))
     if function == "silu_oai":
         return gate * sigmoid(gate * 1.702) * (up + 1.0)
     y = activate(function, gate)

@@ -66,6 +66,7 @@ WEIGHTS = {
     "mid_norm": "the norm of the hidden units",
     "expert_norm": "the norm of each expert's output",
     "latent_norm": "the norm of the experts' input",
+    "latent_out_norm": "the norm of what the experts make",
     "router_norm": "the norm of the router's input",
     "laurel.norm": "the norm beside the residual",
     "compress.norm": "the norm of the entries",

@@ -124,9 +124,11 @@ def test_absorbed_equals_expanded(name: str) -> None:
     assert far(logits[0], logits[2]) < 1e-9
 
 
-#: weights that mathematics makes ineffective: keys all shifted alike change no softmax unless they are rotated after
+#: weights that mathematics makes ineffective: keys all shifted alike change no softmax unless they are rotated after;
+#: nor does what one sum alone is weighed by
 DEAD = {
     "gpt": (".attn.k.bias",), "alibi": (".attn.k.bias",), "post": (".attn.k.bias",), "latent": (".attn.k_b.bias",),
+    "mixed sums as they are": ("layers.0.linear.sums.norm.weight", "layers.0.linear.sums.query"),
 }  # fmt: skip
 
 

@@ -385,7 +385,7 @@ class Weights:
         if format.packed == "none" or entry.tensor.kind != "matrix" or component in ("embedding", "output", "router"):
             return False
         if format.packed == "experts" and self.has_experts:
-            return component == "experts"
+            return component == "experts" and entry.tensor.each_expert
         return entry.tensor.shape[-1] > 1
 
     def _gguf_type(self, entry: Entry, row: int, at: At) -> DType:
@@ -394,7 +394,8 @@ class Weights:
         stacked = heads or any(index.role in STACKED for index in tensor.indices)
         if tensor.kind != "table" and (tensor.kind != "matrix" or tensor.shape[-1] == 1):
             return FP32
-        if tensor.weight.component == "experts" and self.architecture.storage.weights == MXFP4.name:
+        of_experts = tensor.weight.component == "experts" and tensor.each_expert
+        if of_experts and self.architecture.storage.weights == MXFP4.name:
             return MXFP4  # published so, and not quantised a second time
         if at.given is not None:
             return mixes.fitting(at.given, row)

@@ -75,7 +75,7 @@ class Collected:
         tensor, chosen = entry.tensor, entry.line.condition
         if entry.line.is_of_images:
             return Fraction(0)
-        if isinstance(chosen, Chosen) and any(index.role == "experts" for index in tensor.indices):
+        if isinstance(chosen, Chosen) and tensor.each_expert:
             return Fraction(chosen.active, chosen.total)
         return Fraction(1)
 

@@ -64,7 +64,7 @@ FAMILIES = {
     "jais": "jais btlm",
     "jamba": "jamba",
     "jetmoe": "jetmoe",
-    "kimi": "kimi_linear",
+    "kimi": "kimi_linear kimi_k3_text",
     "kolibri": "kolibri1",
     "laguna": "laguna",
     "lara": "lara_mini",

@@ -55,6 +55,7 @@ GGML: dict[Ggml, str] = {
     "internlm2": "internlm2",
     "jais2": "jais2",
     "jamba": "jamba",
+    "kimi-k3": "kimi_k3_text",
     "kimi-linear": "kimi_linear",
     "laguna": "laguna",
     "lfm2": "lfm2",

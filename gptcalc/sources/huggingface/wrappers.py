@@ -50,6 +50,12 @@ SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "p
 SEVERAL["minicpmo"] = SEVERAL["minicpmv"]
 #: two models that call themselves alike
 SEVERAL["chatglm"] = {"position_encoding_2d": "chatglm-6b", "inner_hidden_size": "chatglm-6b"}
+SEVERAL["kimi_linear"] = dict.fromkeys(
+    (
+        "attn_res_block_size", "routed_expert_hidden_size", "latent_moe_use_norm", "mla_use_output_gate",
+        "activation_situ_beta", "activation_situ_linear_beta",
+    ), "kimi_k3_text",
+)  # fmt: skip
 
 
 def flat_type(config: Mapping[str, Any]) -> str | None:
@@ -177,6 +183,7 @@ def merged(
         kind = next((kind for kind in (part_of(outer, path[-1]) for outer in outers) if kind is not None), None)
         if kind is not None and class_of(values["model_type"]) is None:
             values["model_type"] = kind
+    values["model_type"] = flat_type(values) or values.get("model_type")
     for name in OF_THE_WHOLE:
         if values.get(name) is None and name in config:
             values[name] = config[name]
