@@ -235,7 +235,8 @@ class Language(nn.Module):  # type: ignore[misc]
 
     def forward(self, tokens: torch.Tensor, past: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """Logits. What `past` holds of each layer goes on."""
-        own, aside = self.model, []
+        own = self.model
+        aside: list[torch.Tensor] = []
         x = own.embed_tokens(tokens)
         for layer, state in zip(own.layers, past, strict=True):
             x = layer(x, aside, state)

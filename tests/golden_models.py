@@ -14,11 +14,11 @@ tokens of a block that is drafted behind them. transformers has no class for the
 modules written for this, from what SpecForge's classes compute (specforge/modeling/draft), in float32 and float64.
 Their model.safetensors has a copy of the target's tables.
 
-Loops (dory, dory_last_loop, hrm_text, inkling2_loop_text), qwen4_exp, cpmant, chatglm_6b, yuan and yuan_moe have
-`input_ids`, `logits` and `decode_logits` alone, in float64 also where the class says `.float()`: `python -m
-tests.golden_loops FOLDER`, tests.golden_dory, tests.golden_qwen4, tests.golden_cpmant, tests.golden_chatglm and
-tests.golden_yuan make them anew. dory_last_loop decodes otherwise than it prefills: earlier passes of a step look back
-on the last one's.
+Loops (dory, dory_last_loop, hrm_text, inkling2_loop_text), qwen4_exp, cpmant, chatglm_6b, yuan, yuan_moe and kimi_k3
+have `input_ids`, `logits` and `decode_logits` alone, in float64 also where the class says `.float()`: `python -m
+tests.golden_loops FOLDER`, tests.golden_dory, tests.golden_qwen4, tests.golden_cpmant, tests.golden_chatglm,
+tests.golden_yuan and tests.golden_kimi make them anew. dory_last_loop decodes otherwise than it prefills: earlier
+passes of a step look back on the last one's.
 
 `python -m tests.golden_inside FOLDER` makes ernie4_5_vl_moe and voxtral_realtime, text models inside larger ones, with
 the same; which of ERNIE's tokens are an image's says `images`.

@@ -457,15 +457,15 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "sums compared for nothing",
         "equations.residuals",
-        'lines.sum(f"{product}',
-        'lines.pointwise(f"{product}',
+        "lines.sum(compared",
+        "lines.pointwise(compared",
         "inkling-2-small decode at 1025",
     ),
     (
         "sums mixed for nothing",
         "equations.residuals",
-        'lines.sum(f"x_Z',
-        'lines.pointwise(f"x_Z',
+        "lines.sum(mixture",
+        "lines.pointwise(mixture",
         "inkling-2-small decode at 1025",
     ),
     (

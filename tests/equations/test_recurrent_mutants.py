@@ -42,6 +42,18 @@ FIGURES: dict[str, int] = {
     ) + 36 * 3 * 2 * 32 * 128 * 128 + 12 * 2 * 2 * 16 * 256 * 257,
     "qwen3-next-80b-a3b total": 79_674_391_296,
     "kimi-linear-48b-a3b total": 49_122_681_728,
+    # as its files have it (tests/data/preset_totals.json)
+    "kimi-k3 total": 2_779_484_476_000,
+    # every active matrix once; 3 products with each state; latents of 576 and 512 channels, absorbed; sums are compared
+    # and mixed: in layer n ⌈n/12⌉ + 1 at the first sublayer, but none in the first layer, ⌊n/12⌋ + 2 at the second, 9
+    # at the end
+    "kimi-k3 decode": (
+        2 * 69 * (5 * 7168 * 12288 + 7168 * 128 + 128 * 12288 + 7168 * 96 + 3 * 12288 * 4 + 3 * 96 * 128**2)
+        + 2 * 24 * (7168 * (1536 + 576 + 2 * 12288) + 1536 * 96 * 192 + 96 * 512 * 256 + 96 * 257 * (576 + 512))
+        + 2 * (3 * 7168 * 33792 + 92 * (7168 * (896 + 2 * 3584 + 3 * 6144) + 16 * 3 * 3584 * 3072) + 7168 * 163_840)
+        + 2 * 2 * 7168 * (sum(-(-n // 12) + 1 + n // 12 + 2 for n in range(93)) - 1 + 9)
+    ),
+    "kimi-k3 cache": 69 * (96 * 128 * 128 * 4 + 3 * 3 * 12288 * 2) + 24 * 1024 * 576 * 2,
     "kimi-linear-48b-a3b cache": 20 * (32 * 128 * 128 * 4 + 3 * 3 * 4096 * 2) + 7 * 1024 * 576 * 2,
     "minimax-text-01 cache": 70 * 64 * 128 * 128 * 4 + 10 * 1024 * 2 * 8 * 128 * 2,
     "xlstm-7b cache": 32 * 8 * (256 * 512 + 256 + 1) * 4,
@@ -104,6 +116,12 @@ COUNTED: list[tuple[str, str, str, str, str]] = [
      'return ("ḣ", "") if shared == 1 else ("ġ,ṙ", "ġ,ṙ")', "qwen3-next-80b-a3b total"),
     ("a decay without its bottleneck", "linear", "if decay.rank is None:", "if True:", "kimi-linear-48b-a3b total"),
     ("a gate without its bottleneck", "linear", "if a.gate.rank is None:", "if True:", "kimi-linear-48b-a3b total"),
+    ("a gate with a bottleneck", "linear", "if a.gate.rank is None:", "if False:", "kimi-k3 total"),
+    ("no norm behind the experts of a latent space", "experts", "if m.latent.out_norm is not None:", "if False:",
+     "kimi-k3 total"),
+    ("the first sublayer without a query", "parts", "if part.sums:", "if part.sums > 1:", "kimi-k3 total"),
+    ("one sum compared and mixed", "residuals", "if sums == 1:", "if False:", "kimi-k3 decode"),
+    ("sums that are mixed for nothing", "residuals", "lines.sum(mixture", "lines.pointwise(mixture", "kimi-k3 decode"),
     ("a decay for each head where each channel has one", "linear", 'ix(states, "ȧ" if decay.over == "channel" else "")',
      "ix(states)", "kimi-linear-48b-a3b total"),
     ("the rate not counted", "linear", '{"b_F": "dt_bias", "A_log": "A_log"}', '{"b_F": "dt_bias"}',
@@ -174,6 +192,13 @@ UNTRUE: list[tuple[str, str, str, str, str]] = [
     ("vectors of any length", "linear", 'a.qk_norm == "l2" and', "False and", "delta"),
     ("queries not scaled", "linear", 'if name == "q" and a.scale != 1.0', "if False", "delta"),
     ("a decay of no bound", "linear", "signed(decay.floor)", "signed(-1.0)", "delta"),
+    ("sums mixed as they are compared", "residuals", "α_Z[{here}ẓ]·{mixed}", "α_Z[{here}ẓ]·n_Z[t,ẓ,i]",
+     "mixed sums as they are"),
+    ("scores of sums by the root of the width", "residuals", "if residuals.scale is None:", "if True:",
+     "mixed sums as they are"),
+    ("latent experts without the norm behind", "experts", "if m.latent.out_norm is not None:", "if False:",
+     "mixed sums as they are"),
+    ("the other half without a bound", "mlp", "if self.caps.up is not None:", "if False:", "mixed sums as they are"),
     ("slopes from the first power", "linear", "({head} + 1)", "{head}", "linear"),
     ("one decay for all layers", "linear", "layer/(n_layers", "0/(n_layers", "linear"),
     ("σ for SiLU", "linear", 'function = "silu" if', 'function = "silu" if not', "delta"),
