@@ -7,7 +7,7 @@ al. 2024, arXiv:2312.06635, §3):
     o_t = e^{Γ_t}·S_Bᵀq_t + Σ_{s ≤ t} e^{Γ_t − Γ_s}·(q_t·k_s)·u_s        M = e^{Γ_C}·M_B + Σ_s e^{Γ_C − Γ_s}·k_s ⊗ u_s
 
 With the delta rule u_t is β_t·(v_t − e^{Γ_t}·S_Bᵀk_t − Σ_{s < t} e^{Γ_t − Γ_s}·(k_t·k_s)·u_s), a triangular system of
-equations. Its inverse I_A = (1 + A)⁻¹ is made row by row (UT transform), and gives u = v_I − k_I·M_B (WY
+equations. Its inverse I_A = (1 + A)⁻¹ is made row by row (UT transform), and gives u = v_I − k_W·M_B (WY
 representation): arXiv:2406.06484, §3; with decays arXiv:2412.06464, §3.3, and arXiv:2510.26692, §3.
 
 RWKV-5 and 6 read the state before a token decays and writes it: there Γ_P, the decay up to the token before, stands for
@@ -68,7 +68,7 @@ def in_chunks(
     written = f"v_U[t,{value}]" if delta else f"v[t,{value}]"
     at_its_begin(lines, chunk, state, before, None if of.decay is None else f"exp(Γ_C[t,{of.decay}])")
     if delta:
-        lines.sum(f"{written} = v_I[t,{value}] − Σ_ȧ k_I[t,{ix(of.states, 'ȧ')}]·{before}")
+        lines.sum(f"{written} = v_I[t,{value}] − Σ_ȧ k_W[t,{ix(of.states, 'ȧ')}]·{before}")
     lines.sum(f"{state} += {_decayed(of, 'Γ_C[t,{0}] − Γ[t,{0}]')}{key}[t,{few}]·{written}")
     lines.sum(f"o[t,{value}] = Σ_ȧ {_decayed(of, so_far)}{query}[t,{few}]·{before}")
     lines.keep("M")
@@ -149,7 +149,7 @@ def _scores(
 
 
 def _solved(lines: Lines, chunk: int, of: Letters, key: str) -> None:
-    """v_I, k_I: values and decayed keys, times β and the inverse of 1 + A."""
+    """v_I, k_W: values and decayed keys, times β and the inverse of 1 + A."""
     states, allowed = of.states, Within(chunk)
     _scores(lines, chunk, of, "A", key, key, strict=True)
     lines.pointwise(f"A[t,s,{states}] = β[t,{states}]·A[t,s,{states}]", Within(chunk, strict=True))
@@ -159,7 +159,7 @@ def _solved(lines: Lines, chunk: int, of: Letters, key: str) -> None:
     value, keys = ix(states, "ẇ"), ix(states, "ȧ")
     lines.sum(f"v_I[t,{value}] = Σ_s {inverse}·β[s,{states}]·v[s,{value}]", allowed)
     text = f"{_decayed(of, 'Γ[s,{0}]')}{key}[s,{ix(of.few, 'ȧ')}]"
-    lines.sum(f"k_I[t,{keys}] = Σ_s {inverse}·β[s,{states}]·{text}", allowed)
+    lines.sum(f"k_W[t,{keys}] = Σ_s {inverse}·β[s,{states}]·{text}", allowed)
 
 
 def _decayed(of: Letters, exponent: str) -> str:

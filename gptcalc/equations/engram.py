@@ -26,7 +26,7 @@ def scope(m: Engram, d: Index, streams: Streams | None, symbols: Symbols) -> dic
         "ḫ": symbols.index("n_hashes", len(m.hashing.rows), "heads", name),
         "ḍ": symbols.index("d_row", m.d_row, "channels", name),
         OF_KEYS[0]: symbols.index("kernel", m.kernel, "taps", name),
-        OF_KEYS[1]: symbols.derived(str(m.reach), m.reach, "taps"),
+        OF_KEYS[1]: symbols.derived(f"{m.hashing.longest}·(kernel−1)", m.reach, "taps"),
     }
     return letters if streams is None else {**letters, "λ": symbols.index("n_streams", streams.n, "streams")}
 

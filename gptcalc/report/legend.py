@@ -215,8 +215,13 @@ def index_in_words(index: Index) -> str:
     return _sized(index.symbol) or ROLES[index.role]
 
 
+#: so many times a sum of sizes: 3·(kernel−1)
+OF_TIMES = re.compile(r"^\d+·\((.+)\)$")
+
+
 def _sized(symbol: str) -> str:
     """What is special about a size. One of a section's own is called as the others: d_ff_local as d_ff."""
+    symbol = OF_TIMES.sub(r"\1", symbol)
     if symbol in SIZES:
         return SIZES[symbol]
     return SIZES.get(re.sub(r"[^\W\d]\w*", lambda name: _stem(name[0]), symbol), "")

@@ -310,7 +310,7 @@ VALUES = {
     "Γ_P": "the same without the token's own",
     "z_S": "scores within the chunk",
     "A": "how alike two keys of the chunk are",
-    "linear.k_I": "keys less what the state knows of them, within the chunk",
+    "k_W": "keys less what the state knows of them, within the chunk",
     "deltamix.k_I": "what the state before the chunk is read by, with all that the chunk takes away",
     "mlstm.k_I": "keys, as much of them as is left at the chunk's end",
     "A_K": "how alike directions and keys of the chunk are",
