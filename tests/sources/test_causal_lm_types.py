@@ -22,19 +22,11 @@ TYPES: dict[str, dict[str, Any]] = json.loads((TESTS / "data" / "causal_lm_types
 
 #: default configs that are not held against their class, and why
 APART = {
-    "bart": "the class is the decoder alone",
-    "blenderbot": "the class is the decoder alone",
-    "blenderbot-small": "the class is the decoder alone",
-    "mvp": "the class is the decoder alone",
-    "plbart": "the class is the decoder alone",
     "deepseek_v2": "the class leaves num_experts_per_tok open",
     "glm4_moe": "by default its 96 heads do not divide its width",
     "longcat_flash": "the class allocates weights for experts that have none",
-    "marian": "the class is the decoder alone",
-    "mbart": "the class is the decoder alone",
-    "pegasus": "the class is the decoder alone",
+    "marian": "the class holds a table of fixed sines as a parameter",
     "roformer": "the class holds a table of fixed sines as a parameter",
-    "whisper": "the class is the decoder alone",
 }
 
 

@@ -633,6 +633,26 @@ def test_an_encoder_alone(config: dict[str, Any], expected: int) -> None:
     assert arch(config).sees_all
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("BartForSequenceClassification", 407_344_131),
+        ("BartForQuestionAnswering", 406_293_506),
+        ("MBartForSequenceClassification", 407_348_227),
+        ("MvpForQuestionAnswering", 406_295_554),
+        ("PLBartForSequenceClassification", 139_813_635),
+        ("T5ForSequenceClassification", 60_770_819),
+        ("T5ForTokenClassification", 35_332_355),
+        ("T5ForQuestionAnswering", 60_508_163),
+        ("MT5ForTokenClassification", 146_942_147),
+        ("UMT5ForSequenceClassification", 172_386_307),
+    ],
+)
+def test_labels_of_encoder_decoders(name: str, expected: int) -> None:
+    """Of default configs with three labels; where answers begin and end are two."""
+    assert total({"model_type": name.split("For")[0].lower(), "architectures": [name], "num_labels": 3}) == expected
+
+
 @pytest.mark.parametrize("model_type", ["olmo3", "gemma3_text", "gemma3n_text"])
 def test_rotations_that_say_nothing_of_kinds_of_layers_are_left_aside(model_type: str) -> None:
     """The classes read rope_parameters.full_attention and rope_parameters.sliding_attention, and write what they

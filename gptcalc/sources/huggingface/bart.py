@@ -7,6 +7,7 @@ from typing import Any
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.heads import TANH, labels, scores
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
 from gptcalc.sources.huggingface.reader import Hole, Reader, activation, choice, flag, size, tied, when
 from gptcalc.sources.huggingface.tensors import Held, Names, in_layers
@@ -47,6 +48,12 @@ FOUR_TABLES = (
     "published files have, one for both beside the output matrix"
 )
 
+
+def alone(length: str) -> dict[str, Any]:
+    """The decoder, which attends to what another model's encoder gives, so many states by default."""
+    return {"encoder": None, "encoded": {"d": size("d_model", "hidden_size"), "c": size(length)}, "head": None}
+
+
 BART = Reader(
     document={
         "d": size("d_model", "hidden_size"),
@@ -71,7 +78,7 @@ BART = Reader(
             "d_ff": size("encoder_ffn_dim"),
         },
     },
-    only={"is_encoder_decoder": True, "extra_pos_embeddings": (2,), "static_position_embeddings": False,
+    only={"is_encoder_decoder": (True, False), "extra_pos_embeddings": (2,), "static_position_embeddings": False,
           "add_bias_logits": False},
     irrelevant=frozenset({"encoder_layerdrop", "decoder_layerdrop", "classif_dropout", "num_hidden_layers",
                           "num_attention_heads", "output_past", "force_bos_token_to_be_generated", "id2label",
@@ -83,8 +90,13 @@ BART = Reader(
         "ForConditionalGeneration": {},
         "MTModel": {},
         "Model": {"head": {"vocabulary": False}, "tying": None},
+        "ForSequenceClassification": scores("last", labels(), layer=TANH),
+        "ForQuestionAnswering": scores("each", 2),
+        "ForCausalLM": alone("max_position_embeddings"),
     },
     names={
+        "pooler.dense": "classification_head.dense",
+        "pooler.labels": ("classification_head.out_proj", "qa_outputs"),
         "embedding.token": ("model.shared", "model.decoder.embed_tokens", "model.encoder.embed_tokens"),
         **_stack_names("encoder"),
         **_stack_names("decoder"),
@@ -218,6 +230,7 @@ WHISPER = BART.but(
             },
         },
     },
+    classes={**(BART.classes or {}), "ForCausalLM": alone("max_source_positions")},
     only={"use_weighted_layer_sum": (False, True)},
     irrelevant=("median_filter_width", "apply_spec_augment", "mask_time_prob", "mask_time_length",
                 "mask_time_min_masks", "mask_feature_prob", "mask_feature_length", "mask_feature_min_masks",

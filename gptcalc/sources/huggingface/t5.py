@@ -8,6 +8,7 @@ from typing import Any
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.bart import FOUR_TABLES
 from gptcalc.sources.huggingface.fields import Fields, shown
+from gptcalc.sources.huggingface.heads import TANH, labels, scores
 from gptcalc.sources.huggingface.pattern import MOST_LISTED, expression
 from gptcalc.sources.huggingface.reader import FUNCTIONS, GATED, Hole, Reader, activation, rmsnorm, size, tied, when
 from gptcalc.sources.huggingface.tensors import Entry, Held, Names, in_layers
@@ -137,8 +138,13 @@ T5 = Reader(
         "WithLMHeadModel": {},
         "Model": {"head": {"vocabulary": False}, "tying": None, "logit_scale": None},
         "EncoderModel": ALONE,
+        "ForSequenceClassification": scores("last", labels(), layer=TANH),
+        "ForQuestionAnswering": scores("each", labels()),
+        "ForTokenClassification": {**ALONE, **scores("each", labels())},
     },
     names={
+        "pooler.dense": "classification_head.dense",
+        "pooler.labels": ("classification_head.out_proj", "classifier", "qa_outputs"),
         "embedding.token": ("shared", "decoder.embed_tokens", "encoder.embed_tokens"),
         **_stack_names("encoder", 1),
         **either_stack(),
