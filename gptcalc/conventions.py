@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from gptcalc.errors import InputError, NoPosition, did_you_mean, printable
-from gptcalc.options import Option, check, declared, spelled
+from gptcalc.options import Option, check_fields
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -199,8 +199,7 @@ class Run(Struct, frozen=True, kw_only=True):
     source: Source = None
 
     def __post_init__(self) -> None:
-        for name, annotation in declared(type(self)).items():
-            check(spelled(name), annotation, getattr(self, name))
+        check_fields(self)
 
     def length(self, architecture: Architecture) -> int:
         """Tokens of a sequence. InputError where the model has no position for the last of them."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import gcd
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.errors import InputError, did_you_mean, printable
 
 
-class DType(NamedTuple):
+class DType(Struct, frozen=True):
     """A format that stores `block` numbers in `block_bytes` bytes (scales included)."""
 
     name: str
@@ -95,7 +98,7 @@ def unknown(name: str, known: list[str]) -> InputError:
 # --- matrices as quantisers store them --------------------------------------------------------------------------------
 
 
-class Packing(NamedTuple):
+class Packing(Struct, frozen=True):
     """A matrix of inputs × outputs: its numbers, and the scales that groups of them share."""
 
     element: DType
@@ -119,7 +122,7 @@ class Packing(NamedTuple):
         return numbers + scales + (0 if self.flat else inputs * self.per_input) + self.per_matrix
 
 
-class Format(NamedTuple):
+class Format(Struct, frozen=True):
     """How a model's weights are stored: which matrices are packed and how; the rest stays `wide`.
 
     `linear`: all matrices but the embedding, the output, routers and gates with one output.
@@ -282,7 +285,7 @@ def weight_format(name: str) -> Format | None:
     if form is None or not apart:
         return form
     found = tuple(_apart(text) for text in apart)
-    return form._replace(name=",".join([form.name, *(f"{part}={own.name}" for part, own in found)]), apart=found)
+    return replace(form, name=",".join([form.name, *(f"{part}={own.name}" for part, own in found)]), apart=found)
 
 
 def _apart(text: str) -> tuple[str, Format]:

@@ -50,6 +50,12 @@ def declared(kind: type[Struct]) -> dict[str, Any]:
 
 
 @cache
+def defaults(kind: type[Struct]) -> dict[str, Any]:
+    """A struct's fields, which all have one, with their defaults."""
+    return dict(zip(getattr(kind, FIELDS), getattr(kind, DEFAULTS), strict=True))
+
+
+@cache
 def plain(annotation: Any) -> tuple[Any, bool, Option]:
     """What a field may be beside None, whether it may be None, and its option."""
     option = next((mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Option)), Option(""))
@@ -90,6 +96,15 @@ def _problem(kind: Any, option: Option, value: Any) -> tuple[str, str | None]:
     if not isinstance(value, kind):
         return f"is not {KINDS.get(kind, 'a number')}", None
     return "", None
+
+
+def check_fields(struct: Struct) -> None:
+    """InputError where a field is not what it may be. What is the default is: most are."""
+    kind = type(struct)
+    for name, default in defaults(kind).items():
+        value = getattr(struct, name)
+        if value is not default:
+            check(spelled(name), declared(kind)[name], value)
 
 
 def keywords(how: Callable[P, H], function: Callable[[A, H], T]) -> Callable[Concatenate[A, P], T]:

@@ -28,14 +28,14 @@ MAX_DIGITS = 30
 WHOLE = "write 8192, 8K (8192) or 8k (8000)"
 MAX_POINTS = 10_000_000
 
-_COUNT = re.compile(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)")
-_PARAMETERS = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKMBT]?)")
-_BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+_COUNT = r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)"
+_PARAMETERS = r"([0-9]+(?:\.[0-9]+)?)([kKMBT]?)"
+_BYTES = r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)"
 
 
 def count(text: str) -> int:
     """A whole number: 4096, 8K = 8192, 8k = 8000, 1M = 2^20, 25.6k = 25600."""
-    match = _COUNT.fullmatch(text.strip())
+    match = re.fullmatch(_COUNT, text.strip())
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a whole number", WHOLE, "usage")
     whole, fraction, suffix = match.groups()
@@ -55,7 +55,7 @@ def positive(text: str) -> int:
 
 def size(text: str) -> int:
     """Bytes with their unit: 24GiB = 24 · 2^30, 80GB = 80 · 10^9. A bare number is refused."""
-    match = _BYTES.fullmatch(text.strip())
+    match = re.fullmatch(_BYTES, text.strip())
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a size of memory", "write 24GiB or 80GB", "usage")
     number, unit = match.groups()
@@ -96,7 +96,7 @@ def span(text: str) -> tuple[int, int | None]:
 
 def parameters(text: str) -> int:
     """A number of parameters: 1.5B, 350M."""
-    match = _PARAMETERS.fullmatch(text.strip())
+    match = re.fullmatch(_PARAMETERS, text.strip())
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a number of parameters", "write 1.5B or 350M", "usage")
     return int(Fraction(match[1]) * PARAMETERS[match[2]])

@@ -6,13 +6,15 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gptcalc import units
 from gptcalc.errors import InputError, did_you_mean, printable
 
-COMPARISON = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|!=|=|<|>)\s*(.*\S)\s*")
-EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\+?\d{1,2}")
+COMPARISON = r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|!=|=|<|>)\s*(.*\S)\s*"
+EXPONENT = r"\d+(\.\d+)?[eE]\+?\d{1,2}"
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -26,7 +28,7 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 READ: dict[str, Callable[[str], int]] = {"bytes": units.size, "number": units.count}
 
 
-class Test(NamedTuple):
+class Test(Struct, frozen=True):
     """A column, a sign, and the number or the word that it is held against."""
 
     key: str
@@ -44,7 +46,7 @@ class Test(NamedTuple):
         return (word == written or word in re.split(r"[/ ]", written)) == (self.sign == "==")
 
 
-class Where(NamedTuple):
+class Where(Struct, frozen=True):
     """Several alternatives, each tests that must all hold: a < 1 and b > 2 or c = 3. Without any all is wanted."""
 
     alternatives: tuple[tuple[Test, ...], ...] = ()
@@ -77,7 +79,7 @@ def parsed(texts: Iterable[str], kinds: Mapping[str, str], listed: str = "") -> 
 
 
 def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
-    match = COMPARISON.fullmatch(text)
+    match = re.fullmatch(COMPARISON, text)
     if match is None:
         hint = "such as 'total >= 7B and memory < 24GiB' or attention=GQA"
         raise InputError(f"--where {printable(text.strip())!r} is no condition", hint, "usage")
@@ -93,7 +95,7 @@ def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
 
 def number(text: str, kind: str) -> Fraction:
     """A number as its column counts: parameters 7B, memory 24GiB, tokens 8K, FLOPs 2e12; any of them 2e12."""
-    if EXPONENT.fullmatch(text):
+    if re.fullmatch(EXPONENT, text):
         return Fraction(text)
     try:
         return Fraction(READ.get(kind, units.parameters)(text))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Struct
 
 from gptcalc import units
 from gptcalc.conventions import DEVICE_SHARE
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
-_SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(%?)")
+_SHARE = r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(%?)"
 
 
 def share(option: str) -> Callable[[Any], Fraction]:
@@ -21,7 +23,7 @@ def share(option: str) -> Callable[[Any], Fraction]:
     def parse(value: Any) -> Fraction:
         if isinstance(value, Fraction):
             return value
-        match = _SHARE.fullmatch(value)
+        match = re.fullmatch(_SHARE, value)
         found = Fraction(match[1]) / (100 if match[2] else 1) if match else Fraction(0)
         if not 0 < found <= 1:
             problem = f"{option}: {printable(value)!r} is not a share above 0 and up to 1"
@@ -51,7 +53,7 @@ Utilization: TypeAlias = Annotated[
 ]
 
 
-class Capacity(NamedTuple):
+class Capacity(Struct, frozen=True):
     """One device's memory, and what share of it may be used."""
 
     bytes: int
@@ -86,11 +88,8 @@ def counted(devices: int | None, named: int | None) -> int | None:
     return named if devices is None else devices
 
 
-class Usable(NamedTuple):
-    """What may be used of each of so many devices."""
-
-    bytes: int
-    devices: int
+#: bytes that may be used of each device, and how many there are
+Usable: TypeAlias = tuple[int, int]
 
 
 def room(
@@ -106,4 +105,4 @@ def room(
     found = capacity(budget, device, utilization)
     from gptcalc.analysis.memory.fit import usable
 
-    return Usable(usable(found.bytes, found.share), asked_devices(devices, found) or 1)
+    return usable(found.bytes, found.share), asked_devices(devices, found) or 1

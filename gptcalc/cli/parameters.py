@@ -12,7 +12,7 @@ from msgspec import NODEFAULT, Struct
 
 from gptcalc.cli.options import byte_size, number
 from gptcalc.errors import InputError
-from gptcalc.options import Option, check, choices, declared, plain, spelled
+from gptcalc.options import Option, check, choices, declared, defaults, plain, spelled
 
 if TYPE_CHECKING:
     from gptcalc.conventions import InferenceRun, TrainingRun
@@ -106,10 +106,10 @@ def _default(kinds: tuple[type[Struct], ...], name: str) -> Any:
     """A field's default where all structs that are asked for agree; None where it depends on which of them is meant."""
     from gptcalc.conventions import InferenceRun, TrainingRun
 
-    own = [getattr(kind(), name) for kind in kinds if name in declared(kind)]
+    own = [defaults(kind)[name] for kind in kinds if name in defaults(kind)]
     if len(kinds) == 1 or own[0] is False or (len(own) == len(kinds) and own.count(own[0]) == len(own)):
         return own[0]
-    return own[0] if name in declared(InferenceRun) and name not in declared(TrainingRun) else None
+    return own[0] if name in defaults(InferenceRun) and name not in defaults(TrainingRun) else None
 
 
 def _annotation(kinds: tuple[type[Struct], ...], name: str, annotation: Any) -> Any:

@@ -51,6 +51,11 @@ def parse(text: str, n_layers: int) -> tuple[Repeated, ...]:
     return _close(_Parser(text).layers_to_the_end(), n_layers, text)
 
 
+def words(text: str) -> set[str]:
+    """The words in a text that has expressions in it: names, and counts."""
+    return set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split())
+
+
 def parse_block(text: str) -> BlockNames:
     """A single block, such as `mla+moe`."""
     return _Parser(text).block_to_the_end()

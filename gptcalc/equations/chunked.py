@@ -19,7 +19,7 @@ Letters: ġ, ṙ, ȧ, ẇ as in linear attention; s and š tokens of the chunk o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.language import Index, Lines, ix
@@ -34,7 +34,7 @@ def heads(shared: int, whole: int) -> tuple[str, str]:
     return ("ḣ", "") if shared == 1 else ("ġ,ṙ", "ġ")
 
 
-class Letters(NamedTuple):
+class Letters(Struct, frozen=True):
     """The letters of states, of the keys that several share, and of the decay Ā, if there is one."""
 
     states: str

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gptcalc.analysis.stored_result import Difference, Held, Stored
 from gptcalc.report.table import Column, Table, View
-from gptcalc.sources.header import Header
-from gptcalc.sources.packed import Contents
+
+if TYPE_CHECKING:
+    from gptcalc.sources.header import Header
+    from gptcalc.sources.packed import Contents
 
 TENSORS = (
     Column("name", "tensor"),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.flops import Flops, counted
 from gptcalc.analysis.memory.cache import KVCache, cached
@@ -110,7 +113,7 @@ class Facts:
         return "/".join(dict.fromkeys(form.upper() for form in forms)) or None
 
 
-class Figure(NamedTuple):
+class Figure(Struct, frozen=True):
     title: str
     kind: Kind
     value: Callable[[Facts], Any]
@@ -179,7 +182,7 @@ FIGURES: dict[str, Figure] = {
     "features": Figure(
         "features", "text", lambda f: " ".join(features.of(f.architecture)), "what is special, as --feature names it"
     ),
-    **{key: figure._replace(of_run=True) for key, figure in OF_RUN.items()},
+    **{key: replace(figure, of_run=True) for key, figure in OF_RUN.items()},
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ BAR_CELLS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-class Column(NamedTuple):
+class Column(Struct, frozen=True):
     """One column: its key (the name in CSV), the title for people, and what it holds."""
 
     key: str
@@ -53,7 +53,7 @@ class View(Struct, frozen=True):
     main: Table
 
 
-class Cells(NamedTuple):
+class Cells(Struct, frozen=True):
     """A column of text, ready to be laid out."""
 
     title: str

@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,7 +33,7 @@ class DeviceModel(Struct, frozen=True):
     visible: int = 0  # what of the memory a program sees, where that was measured; else all of it
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True):
     """Devices as they are asked for: 4xa100-80gb is four of a kind. number None: not said."""
 
     model: DeviceModel
@@ -51,8 +52,8 @@ def _read(only: str = "") -> dict[str, Mapping[str, Any]]:
     content = text.read(path())
     start = content.find(f"\n{only}:\n") + 1 if only else 0
     if start:
-        behind = re.search(r"\n(?=\S)", content[start:])
-        content = content[start : None if behind is None else start + behind.start()]
+        first, *behind = content[start:].split("\n")
+        content = "\n".join([first, *takewhile(lambda line: not line[:1].strip(), behind)])
     found: dict[str, Mapping[str, Any]] = {}
     for name, entry in text.mapping(text.parse_yaml(content)).items():
         sizes = entry.get("sizes")
@@ -75,12 +76,13 @@ def models() -> list[DeviceModel]:
     return [_model(name, entry) for name, entry in _read().items()]
 
 
-COUNTED = re.compile(r"(\d{1,6})\s*[x×*]\s*(.+)")
+COUNTED = r"(\d{1,6})\s*[x×*]\s*(.+)"
 
 
 def asked(word: str) -> Asked:
     """What --device says: a name, how the driver's tool prints it, or so many of them (4xa100-80gb)."""
-    counted = COUNTED.fullmatch(word.strip().lower())
+    word = word.strip()
+    counted = re.fullmatch(COUNTED, word.lower()) if word[:1].isdecimal() else None
     if counted is None:
         return Asked(device(word), None)
     if int(counted[1]) < 1:
@@ -136,7 +138,7 @@ def _family(word: str, known: Iterable[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     """Lower case, words joined by hyphens."""
-    return re.sub(r"[\s_-]+", "-", name.strip().lower())
+    return "-".join(name.lower().replace("_", " ").replace("-", " ").split())
 
 
 def _printed(entry: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from gptcalc.sources.header import (
     BUFFERS,
@@ -58,7 +60,7 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 WORD_BITS = 32  # of the integers that numbers are packed into
 
 
-class Weight(NamedTuple):
+class Weight(Struct, frozen=True):
     """A learned weight: its name without the packing's words, and how many parameters it stands for."""
 
     name: str

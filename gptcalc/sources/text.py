@@ -13,12 +13,15 @@ import stat
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import msgspec
+
 from gptcalc.errors import InputError, file_name, printable
 
 MAX_BYTES = 64 * 2**20  # the index of a model of 100,000 tensors takes about ten
 MAX_YAML = 2**20  # presets take one or two thousand characters
 MAX_DEPTH = 64
 MAX_DIGITS = 40
+MAX_PLAIN = 2**53  # larger numbers are rare
 
 _LFS_POINTER = "version https://git-lfs.github.com/"
 
@@ -106,6 +109,42 @@ def _kind(value: Any) -> str:
 
 def parse_json(text: str) -> Any:
     """Strict JSON. NaN and Infinity are read as floats: real files hold them in fields that nobody needs."""
+    value = _plain_json(text)
+    return _odd_json(text) if value is None else value
+
+
+def _plain_json(text: str) -> Any:
+    """What is in a text that is JSON without any oddity, read without json, whose import takes longer; else None.
+
+    A key that stood twice would leave colons in the text that no key or string accounts for.
+    """
+    if "\\u" in text:
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    colons, level = 0, [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                colons += len(item) + sum(key.count(":") for key in item)
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+            elif isinstance(item, str):
+                colons += item.count(":")
+            elif isinstance(item, int) and abs(item) > MAX_PLAIN:
+                return None
+        level = inner
+        if not level:
+            return value if colons == text.count(":") else None
+    return None
+
+
+def _odd_json(text: str) -> Any:
+    """The same by json, which says where something is wrong."""
     import json
 
     try:
@@ -120,11 +159,12 @@ def parse_json(text: str) -> Any:
         raise _located(error, text) from None
     if depth_beyond(value, MAX_DEPTH):
         raise InputError(f"not usable JSON: nested deeper than {MAX_DEPTH}", kind="format")
-    return whole_characters(value) if re.search(_SURROGATE, text) else value
+    return whole_characters(value) if _has_halves(text) else value
 
 
-#: an escape of half a character, which may lack its other half
-_SURROGATE = r"\\u[dD][89a-fA-F]"
+def _has_halves(text: str) -> bool:
+    """Whether there is an escape of half a character, which may lack its other half."""
+    return "\\ud" in text.lower() and re.search(r"\\u[dD][89a-fA-F]", text) is not None
 
 
 def whole_characters(value: Any) -> Any:
@@ -236,7 +276,7 @@ def parse_full_yaml(text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         value = _Composer(yaml.parse(text, Loader=loader)).document()
-        return whole_characters(value) if re.search(_SURROGATE, text) else value
+        return whole_characters(value) if _has_halves(text) else value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""

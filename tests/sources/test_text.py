@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,30 @@ def test_json_keeps_what_real_files_hold() -> None:
     assert found["a"] == math.inf
     assert math.isnan(found["b"])
     assert found["c"] == [1, 2.5, None, True]
+
+
+JSON_SIGNS = st.sampled_from(
+    [*'{}[]",:\\ \n\x01é', "0", "-1", "1.5", "1e5", "9" * 17, "null", "true", '"a"', '"a":', "NaN"]
+)
+
+
+@given(
+    st.lists(JSON_SIGNS, max_size=12).map("".join),
+    st.dictionaries(st.text(':a"', max_size=2), st.integers() | st.text(":é")),
+)
+def test_json_is_read_alike_by_both_readers(signs: str, values: dict[str, Any]) -> None:
+    """What the short way answers, json answers; a key that stands twice is left to json, which refuses it."""
+    whole = json.dumps(values)
+    for content in (
+        signs,
+        f'{{"a": {signs}}}',
+        whole,
+        whole[:-1] + f', {signs}"a": 1}}',
+        f'[{{"a": 1, "a": {whole}}}]',
+    ):
+        found = text._plain_json(content)
+        if found is not None:
+            assert repr(found) == repr(text._odd_json(content))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

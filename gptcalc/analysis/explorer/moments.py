@@ -83,7 +83,7 @@ def opened(stage: Stage, place: Callable[[int, str], int], size: Callable[[Index
         return token, past, logits, once, source
 
     try:
-        return widest([tuple(_spelled(each) for each in moment[2:]) for moment in moments(stage, sized=sized)])
+        return widest([tuple(_spelled(each) for each in moment.counts) for moment in moments(stage, sized=sized)])
     except NoProduct:
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import prod
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,7 +53,7 @@ class KVCache(Outcome, frozen=True, omit_defaults=True):
     source: int | None = None  # tokens that the encoder reads
 
 
-class Types(NamedTuple):
+class Types(Struct, frozen=True):
     """The data types of keys (with all that is not values), of values, of recurrent states, of an indexer's keys.
 
     scales: whether latents that are K and V at once have scales among them in fp8, too, as servers keep them.

@@ -41,9 +41,10 @@ transformers
 from __future__ import annotations
 
 from math import lcm
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
 from gptcalc.analysis.memory.sglang import Pools
@@ -71,7 +72,7 @@ IN_FLIGHT = 8192
 GROUP_RATIO = (3, 2)
 
 
-class Paging(NamedTuple):
+class Paging(Struct, frozen=True):
     """What differs among versions of vLLM, and with how it is run; without one, as in 0.33."""
 
     passes: int = 2  # that are in flight at once
@@ -120,7 +121,7 @@ class Pool(Struct, frozen=True):
         return context if self.limit is None else min(context, self.limit)
 
 
-class Held(NamedTuple):
+class Held(Struct, frozen=True):
     """What is set aside in a pool: for one sequence, `times` over, or once for all sequences."""
 
     pool: Pool
@@ -209,24 +210,24 @@ def held(
         )
     flying = in_flight(engine, chunk, paging.passes)
     if engine == "vllm" and _is_compressed(pools):
-        return [part._replace(times=sequences) for part in _side_by_side(pools, context, flying, paging.slots)]
+        return [replace(part, times=sequences) for part in _side_by_side(pools, context, flying, paging.slots)]
     if engine == "llama.cpp" and _is_compressed(pools):
-        return [part._replace(times=sequences) for part in _streams(pools, context, flying)]
+        return [replace(part, times=sequences) for part in _streams(pools, context, flying)]
     if engine == "sglang":
         return _shared(pools, context, sequences)
     growing = [pool for pool in pools if pool.grows]
     recurrent = _recurrent(pools)
     constant = [pool for pool in pools if not pool.grows]
     if engine == "vllm" and growing and recurrent:
-        found = [part._replace(times=sequences) for part in _hybrid(growing, recurrent, context, flying, paging)]
+        found = [replace(part, times=sequences) for part in _hybrid(growing, recurrent, context, flying, paging)]
         constant = [pool for pool in constant if pool not in recurrent]
     elif engine == "llama.cpp" and sequences:
         found = [_unified(pool, growing, sequences, context, flying) for pool in growing]
     elif engine == "vllm" and _mixed(growing):
-        found = [part._replace(times=sequences) for part in _paged(growing, context, flying)]
+        found = [replace(part, times=sequences) for part in _paged(growing, context, flying)]
     else:
-        found = [_plain(engine, pool, context, flying)._replace(times=sequences) for pool in growing]
-    return found + [_constant(engine, pool)._replace(times=sequences) for pool in constant]
+        found = [replace(_plain(engine, pool, context, flying), times=sequences) for pool in growing]
+    return found + [replace(_constant(engine, pool), times=sequences) for pool in constant]
 
 
 def _shared(pools: list[Pool], context: int, sequences: int) -> list[Held]:
@@ -239,7 +240,7 @@ def _shared(pools: list[Pool], context: int, sequences: int) -> list[Held]:
         elif pool.kind == "open":
             found.append(Held(pool, 0, tokens.states(pool)))
         else:
-            found.append(_constant("sglang", pool)._replace(times=sequences))
+            found.append(replace(_constant("sglang", pool), times=sequences))
     return found
 
 
@@ -315,7 +316,7 @@ def _pages(pool: Pool, context: int, chunk: int, block: int) -> int:
     return -(-min(pool.limit - 1 + chunk, context) // block) + 1
 
 
-class Blocks(NamedTuple):
+class Blocks(Struct, frozen=True):
     """How vLLM's cache is cut: a block's tokens (of a layer with the largest pages) and its bytes, over all layers."""
 
     tokens: int

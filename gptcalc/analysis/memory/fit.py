@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.inference import Inference, which
@@ -78,7 +78,7 @@ def judged(
     run = Inference(architecture, how, draft)
     asked = Asked(run, usable(capacity, how.utilization), how.batch, how.length(architecture))
     every, run = run, run.starting(asked.budget)
-    asked = asked._replace(run=run)
+    asked = replace(asked, run=run)
     fuller = run.fuller(asked.batch, asked.context)
     stage, device = fuller.fullest(asked.batch, asked.context)
     found = replace(
@@ -119,7 +119,7 @@ def condition(run: Inference, every: Inference, asked: Asked, device: Device) ->
     return f"unless it is {which(fitting)}" if fitting else None
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True):
     """A run, what may be used of a device, and the work."""
 
     run: Inference | Training

@@ -28,7 +28,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from itertools import count
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.memory.ggml_recurrent import ONTO_STREAM, Operation, operations
 from gptcalc.analysis.memory.live import Value, elements, lives
@@ -55,7 +58,7 @@ MARGIN, MARGIN_UNKNOWN = 16, 50
 ALONE = Layout()
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """The worst pass: its tokens, rows of logits, cells of a whole cache and of windows, and how scores are made."""
 
     tokens: int
@@ -67,7 +70,7 @@ class Work(NamedTuple):
     converted: bool = False  # whether flash attention copies keys and values
 
 
-class Extent(NamedTuple):
+class Extent(Struct, frozen=True):
     """Numbers of a value: for each token, for each pair of a token and a cell, in 16 bits for each cell, for each
     sequence."""
 
@@ -88,7 +91,7 @@ class Extent(NamedTuple):
 Attends: TypeAlias = Literal["", "scores", "result"]
 
 
-class Step(NamedTuple):
+class Step(Struct, frozen=True):
     """One operation on numbered blocks. before: what is made first, and freed once the result is there."""
 
     result: int | None
@@ -144,8 +147,9 @@ class Part:
 
     def __init__(self, layer: Layer, d: int, onto: bool) -> None:
         """d: width of the stream; onto: what is made is added to the stream, else the stream to it."""
-        self.lines, self.made, read = lives(layer)
-        self.read = [[] if line.kind == "read" else values for line, values in zip(self.lines, read, strict=True)]
+        found = lives(layer)
+        self.lines, self.made = found.lines, found.made
+        self.read = [[] if line.kind == "read" else values for line, values in zip(self.lines, found.read, strict=True)]
         self.cached = sum(_numbers(line) for line in self.lines)
         self.root: dict[Value, Value] = {}
         self.came: dict[str, int] = {}  # what earlier stages made, and its block
@@ -216,7 +220,7 @@ class Part:
                 continue
             extent = self._extent(value)
             if attends == "result":
-                extent = extent._replace(half=self.cached, window=_is_windowed(line.condition))
+                extent = replace(extent, half=self.cached, window=_is_windowed(line.condition))
             over: tuple[int, ...] = ()
             if line.kind == "pointwise" and not _is_gate(line, operands):
                 ordered = operands[::-1] if line.is_stream and not self.onto else operands
@@ -270,7 +274,7 @@ class Part:
                 frees = []
             elif work.flash and step.attends == "result":
                 frees, waiting = frees + waiting, []
-                step = step._replace(before=None)
+                step = replace(step, before=None)
             _place(arena, step, frees, blocks, work)
         passed = {name: block for name, block in there.items() if name not in self.came}
         left = {name: blocks.get(number, NOWHERE) for name, number in self.left.items() if name in later}
@@ -395,7 +399,7 @@ class Graph:
     def _placed(self, work: Work, copies: int) -> int:
         """Where the highest value ends if what is copied in beside the stream, which lies below all else, is a byte."""
         if work.flash and not work.converted:
-            work = work._replace(rows=0, full=0, windows=0)
+            work = replace(work, rows=0, full=0, windows=0)
         if (work, copies) not in self._known:
             arena = Arena()
             embedded = arena.take(FP32.block_bytes * self.d * work.tokens) if copies == 1 else NOWHERE

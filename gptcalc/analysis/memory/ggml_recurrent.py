@@ -10,12 +10,12 @@ rwkv7-base.cpp.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from gptcalc.architecture import DeltaMixing, LinearAttention, Mamba, Mamba2, Mixer, ShortConvolution
 
 
-class Operation(NamedTuple):
+class Operation(Struct, frozen=True):
     """What one operation makes of which values. n comes in, y goes out."""
 
     made: str

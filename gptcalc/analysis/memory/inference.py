@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from gptcalc.analysis.memory import sglang
 from gptcalc.analysis.memory.cache import kept_in, pools, types
@@ -38,7 +39,7 @@ from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
 
 
-class Stage(NamedTuple):
+class Stage(Struct, frozen=True):
     """What every device of one pipeline stage holds, and what grows with the work."""
 
     weights: int
@@ -46,13 +47,17 @@ class Stage(NamedTuple):
     moments: list[Moment]
 
 
-class Parts(NamedTuple):
+class Parts(Struct, frozen=True):
     """Bytes of a device."""
 
     weights: int
     kv: int
     activations: int
     overhead: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv + self.activations + self.overhead
 
 
 class Inference:
@@ -146,7 +151,8 @@ class Inference:
         self.host: list[Share] = []
         self.ranges = stage_ranges(self.architecture.n_layers, self.parallel.pp)
         if by_layers(self.how):
-            self.shares, self.host, self.ranges = split(self.weights, self.how)
+            found = split(self.weights, self.how)
+            self.shares, self.host, self.ranges = found.devices, found.host, found.ranges
         else:
             self.shares = [self.weights.stage(number) for number in range(self.parallel.pp)]
 
@@ -195,7 +201,7 @@ class Inference:
         """Other weights, all else as it is."""
         self._load()
         self.stages = [
-            stage._replace(weights=sum(row.total for row in self.rows(number)))
+            replace(stage, weights=sum(row.total for row in self.rows(number)))
             for number, stage in enumerate(self.stages)
         ]
         if self.host:
@@ -238,7 +244,7 @@ class Inference:
             work = Work(sequences, past, sequences, 0)
         else:
             work = Work.prompt(sequences, past, self.how.source_length(self.architecture), self.chunk)
-            work = work._replace(wanted=work.tokens if self.how.logits == "all" else work.wanted)
+            work = replace(work, wanted=work.tokens if self.how.logits == "all" else work.wanted)
         for moment in self.stages[number].moments:
             size = moment.bytes(work, self.width)
             if size > found[1]:
@@ -254,7 +260,7 @@ class Inference:
         parts = self.own(number, sequences, context)
         if self.draft is not None and number == self.parallel.pp - 1:
             drafts = self.draft.held(0, sequences, context)
-            theirs = [part._replace(pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
+            theirs = [replace(part, pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
             return [*parts, *theirs]
         return parts
 
@@ -274,7 +280,7 @@ class Inference:
 
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
-        return Device.holding(**self._parts(number, sequences, context)._asdict())
+        return Device.holding(**asdict(self._parts(number, sequences, context)))
 
     def _parts(self, number: int, sequences: int, context: int) -> Parts:
         key = number, sequences, context, self.paging
@@ -327,7 +333,7 @@ class Inference:
     def needed(self, batch: int, context: int) -> int:
         """Bytes of the fullest device; of vLLM with the generation that needs most."""
         sequences, numbers = self.parallel.sequences(batch)[0][0], range(self.parallel.pp)
-        return max([sum(run._parts(number, sequences, context)) for run in self.versions() for number in numbers])
+        return max([run._parts(number, sequences, context).total for run in self.versions() for number in numbers])
 
     def versions(self) -> tuple[Inference, ...]:
         """This run, and those of other generations of vLLM."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from math import prod
-from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Protocol, Self, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import BF16, FP32
@@ -44,7 +47,7 @@ class Amount(Protocol):
 A = TypeVar("A", bound=Amount)
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """The lengths that a pass's elements are counted by."""
 
     tokens: int  # new ones
@@ -60,7 +63,7 @@ class Work(NamedTuple):
         return cls(tokens, past, min(sequences, tokens), sequences * source)
 
 
-class Moment(NamedTuple):
+class Moment(Struct, frozen=True):
     """Elements that are held while one line is computed."""
 
     stage: str
@@ -70,6 +73,11 @@ class Moment(NamedTuple):
     logits: int  # for each position whose logits are wanted
     once: int = 0  # whatever the length: what is made of weights alone
     source: int = 0  # for each token that an encoder reads
+
+    @property
+    def counts(self) -> Size:
+        """The elements in the order of `Size`."""
+        return self.token, self.past, self.logits, self.once, self.source
 
     def bytes(self, work: Work, width: int) -> int:
         """`width` bytes an element; logits are fp32."""
@@ -91,7 +99,7 @@ class Value:
         self.last = last
 
 
-class Lives(NamedTuple):
+class Lives(Struct, frozen=True):
     """What each line makes, if anything, and which values it reads."""
 
     lines: list[Line]
@@ -118,7 +126,7 @@ def moments(stage: Stage, parallel: Layout = ALONE, sized: Sized | None = None) 
 
     held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE)
     found = [Moment(stage.name, line.text, *n) for line, n in zip(lines, held, strict=True)]
-    return [m._replace(token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
+    return [replace(m, token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
 
 
 def peaks(found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, ...]) -> list[tuple[A, ...]]:
@@ -187,7 +195,7 @@ def _read(line: Line) -> list[Reference]:
     return [reference for reference in references if reference.name not in line.weights]
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """By which of the lengths of a Size something is counted; `every` so many tokens share one."""
 
     slot: int
@@ -220,7 +228,7 @@ def elements(line: Line, reference: Reference, over_past: Set[str], parallel: La
 def widest(candidates: Iterable[Moment]) -> list[Moment]:
     """Without those that another one exceeds in everything."""
     kept: list[Moment] = []
-    for moment in sorted(candidates, key=lambda m: m[2:], reverse=True):
-        if not any(all(a >= b for a, b in zip(other[2:], moment[2:], strict=True)) for other in kept):
+    for moment in sorted(candidates, key=lambda m: m.counts, reverse=True):
+        if not any(all(a >= b for a, b in zip(other.counts, moment.counts, strict=True)) for other in kept):
             kept.append(moment)
     return kept

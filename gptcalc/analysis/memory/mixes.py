@@ -7,7 +7,9 @@ from its converter, conversion/, what is stored in F32.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, Ggml
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
@@ -88,7 +90,7 @@ BIG: dict[Ggml, tuple[int, bool]] = {
 }
 
 
-class Mix(NamedTuple):
+class Mix(Struct, frozen=True):
     """A mix, and what is asked of the quantiser besides."""
 
     name: str
@@ -134,7 +136,7 @@ def _given(text: str) -> tuple[str, DType]:
     return pattern, TYPES[name]
 
 
-class Traits(NamedTuple):
+class Traits(Struct, frozen=True):
     """What the rules ask of a model, and of how it is quantised."""
 
     n_layers: int  # with multi-token-prediction modules, where files hold those as layers

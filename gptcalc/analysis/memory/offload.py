@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gptcalc.analysis.memory.patterns import compiled
 from gptcalc.analysis.memory.weights import Share, Weights
@@ -22,7 +23,7 @@ from gptcalc.dtypes import dtype
 from gptcalc.errors import InputError, printable
 
 
-class Split(NamedTuple):
+class Split(Struct, frozen=True):
     """What is loaded where, and the layers of each device."""
 
     devices: list[list[Share]]

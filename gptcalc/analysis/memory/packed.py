@@ -19,7 +19,9 @@ many (kv_cache_planning.py, _get_packed_kv_cache_groups); a request takes a bloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
@@ -35,7 +37,7 @@ ALIGNED, ALIGNED_PLAIN = 576, 512
 LATENTS = ("window", "full")
 
 
-class Compressor(NamedTuple):
+class Compressor(Struct, frozen=True):
     """What keeps of open entries what they are made of, and how vLLM pages it."""
 
     every: int  # tokens of an entry
@@ -65,14 +67,14 @@ def compressor(every: int) -> Compressor:
     return COMPRESSORS[every]
 
 
-class Page(NamedTuple):
+class Page(Struct, frozen=True):
     """Pages of one size in the layers of a pool."""
 
     pool: Pool
     bytes: int
 
 
-class Kind(NamedTuple):
+class Kind(Struct, frozen=True):
     """Layers that need equally many pages: `tokens` to a page, and how many tokens are kept (None: all)."""
 
     tokens: int
@@ -103,7 +105,7 @@ class Kind(NamedTuple):
         return len(set(self.layers.values())) == 1
 
 
-class Packed(NamedTuple):
+class Packed(Struct, frozen=True):
     """How the cache is cut: the bytes of a block, and of every kind of layers how many groups."""
 
     block: int

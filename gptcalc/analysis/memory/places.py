@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gptcalc.analysis.memory.mixes import Rule, Traits, counted, tensor_type
 from gptcalc.architecture import Architecture, Block, Repeat
 from gptcalc.dtypes import DType
 
 
-class Numbered(NamedTuple):
+class Numbered(Struct, frozen=True):
     """A tensor of a block, and whether it counts: of a fused matrix one part does."""
 
     key: str
@@ -22,7 +23,7 @@ class Numbered(NamedTuple):
     counts: bool = True
 
 
-class Progression(NamedTuple):
+class Progression(Struct, frozen=True):
     """A tensor of a block that is repeated: its repetition r is in layer `layer` + r · `layer_step`, and is the
     (`i` + r · `i_step`)-th of its use."""
 
@@ -52,7 +53,8 @@ def progressions(
         uses = [tensor.use for block in body for tensor in tensors[block] if tensor.counts]
         own = dict(seen)
         for offset, block in enumerate(body, layer):
-            for key, use, counts in tensors[block]:
+            for tensor in tensors[block]:
+                key, use, counts = tensor.key, tensor.use, tensor.counts
                 numbered = use in ("values", "qkv") or counted(mix, model)
                 i, step = (own.get(use, 0), uses.count(use)) if numbered else (offset, len(body))
                 found.append(Progression(block, key, use, offset, len(body), i, step, times, counts))

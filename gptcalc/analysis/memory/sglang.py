@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.packed import ALIGNED, compressor
@@ -90,7 +91,7 @@ class Pools:
 # --- its start --------------------------------------------------------------------------------------------------------
 
 
-class Tier(NamedTuple):
+class Tier(Struct, frozen=True):
     """What it does at once on a device with less than so many GiB: tokens of a pass, sequences of a graph on fewer than
     four devices, and on more."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from math import gcd, prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -167,7 +167,7 @@ def held_by_several(architecture: Architecture, parallel: Layout) -> list[str]:
     return notes
 
 
-class Share(NamedTuple):
+class Share(Struct, frozen=True):
     """What one device holds of a value: for every `per` tokens `rows` of `width` elements, spread evenly."""
 
     rows: int  # of what is indexed by expert: as many as the chosen ones on the device

@@ -32,8 +32,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.engines import CONSTANT, LATENT_PAGE, NEWEST, Paging, Pool
@@ -57,14 +58,14 @@ from gptcalc.errors import InputError, printable
 MIB, GIB = 2**20, 2**30
 
 
-class Tier(NamedTuple):
+class Tier(Struct, frozen=True):
     """What vLLM does at once on a card (vllm/engine/arg_utils.py, get_batch_defaults): tokens of a pass, sequences."""
 
     tokens: int
     sequences: int
 
 
-class Generation(NamedTuple):
+class Generation(Struct, frozen=True):
     """Versions of vLLM that take the same at their start."""
 
     since: tuple[int, int]
@@ -171,7 +172,7 @@ def settled(how: H, memory: int, name: str = "") -> H:
     )
 
 
-class Live(NamedTuple):
+class Live(Struct, frozen=True):
     """Elements at the peak of a forward pass: for each of its tokens, and for each token whose keys are made anew."""
 
     token: int

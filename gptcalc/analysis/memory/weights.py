@@ -7,8 +7,8 @@ from copy import copy
 from functools import cached_property
 from itertools import islice
 from math import prod
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc import units
@@ -36,7 +36,7 @@ from gptcalc.errors import InputError
 TIED = "embedding.token"
 
 
-class At(NamedTuple):
+class At(Struct, frozen=True):
     """Where a tensor stands, as far as its GGUF type depends on it: the i-th of n of its use. given: a type by hand."""
 
     i: int = 0
@@ -48,7 +48,7 @@ class At(NamedTuple):
 ANYWHERE = At()
 
 
-class Share(NamedTuple):
+class Share(Struct, frozen=True):
     """What one device of a pipeline stage holds of a tensor, and the undivided tensor."""
 
     row: Tensors
@@ -69,7 +69,7 @@ class Share(NamedTuple):
         return any(index.shard == "vocab" for index in self.tensor.indices)
 
 
-class Divided(NamedTuple):
+class Divided(Struct, frozen=True):
     """A tensor as one device holds it, in whatever format."""
 
     entry: Entry
@@ -250,7 +250,7 @@ class Weights:
         for layer, block in enumerate(islice(self.architecture.blocks(), start, stop), start):
             for number, entry in enumerate(self.of_block[block]):
                 at = where.get((block, entry.tensor.weight.key, layer), ANYWHERE)
-                at = at._replace(given=self._given(entry, layer))
+                at = replace(at, given=self._given(entry, layer))
                 counts = found.setdefault((block, number), {})
                 counts[at] = 1 if entry.tensor.weight.shared else counts.get(at, 0) + 1
         for (block, number), counts in found.items():
@@ -326,13 +326,14 @@ class Weights:
         at = At(given=self._given(entry, self._outside(entry))) if at is None else at
         if stored is None:
             stored = self.files.get(entry.tensor.weight.key)
-        _, whole, mine, shape = self._divided(entry)
+        divided = self._divided(entry)
+        whole, mine = divided.whole, divided.mine
         row = undivided = self._row(entry, mine, times, at, stored)
         if again or mine != whole:
             undivided = self._row(entry, whole, 0 if again else times, at, stored)
             self._check_blocks(entry, whole, mine, at)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
-        return Share(row, undivided, entry.tensor, shape, entry.stage.name, fused)
+        return Share(row, undivided, entry.tensor, divided.shape, entry.stage.name, fused)
 
     def _divided(self, entry: Entry) -> Divided:
         """How a tensor is split, found once for all formats."""

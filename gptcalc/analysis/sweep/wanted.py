@@ -21,8 +21,8 @@ def held(where: Where, piece: Piece) -> Array:
     found = np.zeros(piece.number, dtype=bool)
     for tests in where.alternatives:
         own = np.ones(piece.number, dtype=bool)
-        for key, sign, limit in tests:
-            own &= values[key].compare(sign, Fraction(limit))
+        for test in tests:
+            own &= values[test.key].compare(test.sign, Fraction(test.limit))
         found |= own
     return found
 

@@ -91,7 +91,7 @@ def command(
     brief = Brief(
         document=loaded.document, architecture=loaded.architecture, free=keys(free),
         goal=minimize if minimize is not None else f"-{maximize or 'total'}",
-        budget=None if usable is None else usable.bytes, where=tuple(where), batch=batch, top=top,
+        budget=None if usable is None else usable[0], where=tuple(where), batch=batch, top=top,
         columns=None if columns is None else listed(columns),
         demand=None if tokens_per_second is None else demanded(tokens_per_second, device, batch, mfu, mbu),
         taste=Taste(multiple, () if d_head is None else axis_numbers(d_head), dict(map(ratio_of, ratio))), how=how,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gptcalc.architecture import Architecture
 from gptcalc.document import build, without_unread
@@ -21,7 +23,7 @@ from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
 from gptcalc.sources.huggingface.wrappers import text_model
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True):
     """A config as a document, what that describes, and what was assumed on the way."""
 
     whole: dict[str, Any]  # every key that the config's type sets, defaults included
@@ -47,7 +49,8 @@ def _filled(reader: Reader, fields: Fields) -> dict[str, Any]:
 def read(config: Mapping[str, Any]) -> Reading:
     """The document of a config.json. Raises InputError where a field is wrong, unknown or contradicts another."""
     refuse(config.get("model_type"))
-    values, place, around, notes = text_model(config)
+    text = text_model(config)
+    values, place, around, notes = text.values, text.place, text.around, text.notes
     model_type, inferred = type_of(values)
     reader = READERS[model_type]
     aim = Target(model_type, True, True)
@@ -170,12 +173,12 @@ def type_of_class(architectures: Any) -> str | None:
     return None if name is None else next((t for t in READERS if letters(t) == stem(name)), None)
 
 
-WORD = re.compile(r"[a-z]\w*")
+WORD = r"[a-z]\w*"
 
 
 def explained(error: InputError, fields: Fields) -> InputError:
     """An error about a document, with the config's own names for the document's keys."""
-    section, *words = dict.fromkeys(WORD.findall(error.message))
+    section, *words = dict.fromkeys(re.findall(WORD, error.message))
     names = {word: fields.origin.get(f"{section}.{word}", fields.origin.get(word)) for word in words}
     named = [f"{word} is {fields.within}{name}" for word, name in names.items() if name is not None and name != word]
     if not named:

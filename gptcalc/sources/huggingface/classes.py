@@ -5,8 +5,8 @@ Facts, in classes.json: tests/sources/make_classes.py takes them from the classe
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -49,7 +49,8 @@ class ConfigClass(msgspec.Struct, frozen=True):
 
 @cache
 def _lines() -> bytes:
-    return Path(__file__).with_suffix(".json").read_bytes()
+    with open(os.path.splitext(__file__)[0] + ".json", "rb") as file:
+        return file.read()
 
 
 @cache

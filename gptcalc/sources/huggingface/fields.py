@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from gptcalc.errors import InputError, printable
@@ -121,6 +120,8 @@ class Fields:
         return value
 
     def missing(self, name: str) -> InputError:
+        from difflib import get_close_matches
+
         strange = [given for given in self.values if not self.reads(given)] if self.known else list(self.values)
         near = get_close_matches(name, strange, n=1, cutoff=0.9)
         return InputError(f"{self.within}{name} is missing", f"did you mean it by {near[0]}?" if near else None)

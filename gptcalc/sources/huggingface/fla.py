@@ -6,8 +6,9 @@ The facts are those of the library's own classes (fla-core 0.6); transformers ha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields

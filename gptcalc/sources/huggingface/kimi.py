@@ -4,8 +4,9 @@ Kimi K3, which calls its text model the same: sums of blocks of layers that are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_V3, LATENT

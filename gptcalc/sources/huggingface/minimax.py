@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gptcalc.sources.huggingface.experts import DENSE_OR_SPARSE, own_experts
 from gptcalc.sources.huggingface.fields import Fields

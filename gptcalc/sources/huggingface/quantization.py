@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import (
     Architecture,
@@ -24,11 +27,13 @@ from gptcalc.dtypes import AFFINE, GPTQ, MLX_GROUPS
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
 WIDE_TYPES = (None, "fp16", "fp32")
 #: formats as models' names have them
-IN_NAMES = re.compile(r"(?<![a-z0-9])(?:nvfp4|mxfp4|fp4|fp8|w[48]a(?:8|16)|awq|gptq|int[48])(?![a-z0-9])")
+IN_NAMES = frozenset({
+    "nvfp4", "mxfp4", "fp4", "fp8", "w4a8", "w4a16", "w8a8", "w8a16", "awq", "gptq", "int4", "int8",
+})  # fmt: skip
 #: ModelOpt's names of algorithms
 MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block"}
 #: what every format of ours leaves wide
-WIDE = re.compile(r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector")
+WIDE = r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector"
 
 
 #: what else is left wide where nothing but the experts is packed
@@ -36,14 +41,14 @@ BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
 
 
 #: a module of a layer, or all of it; of layers by number, all of them by a star
-OF_LAYER = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d+|\*)(?:\*|\.\*?(?P<part>.*?)\.?\*?)")
+OF_LAYER = r"(?:.*\.)?layers\.(?P<layer>\d+|\*)(?:\*|\.\*?(?P<part>.*?)\.?\*?)"
 #: all of a multi-token-prediction module, or of all of them, where they are not numbered behind the layers
-OF_MTP = re.compile(r"(?:re:\^?)?(?:[\w.*]*[.*])?mtp(?:\\?\.layers)?(?:\\?\.(?P<module>\d+))?[\\.*]*")
+OF_MTP = r"(?:re:\^?)?(?:[\w.*]*[.*])?mtp(?:\\?\.layers)?(?:\\?\.(?P<module>\d+))?[\\.*]*"
 #: one of all layers
-OF_ALL = re.compile(r"re:\.\*(?P<part>[a-z_]+)\.\*")
+OF_ALL = r"re:\.\*(?P<part>[a-z_]+)\.\*"
 
 
-class Layers(NamedTuple):
+class Layers(Struct, frozen=True):
     """What each layer has of what quantisers pack or leave wide; whether recurrent mixers are called self_attn, too;
     how many of them are multi-token-prediction modules, which stand behind the others."""
 
@@ -57,7 +62,7 @@ class Layers(NamedTuple):
         return len(self.own) - self.modules
 
 
-class Stored(NamedTuple):
+class Stored(Struct, frozen=True):
     """A format's name, None where none of ours is meant; whether matrices stay wide that it would pack; whether the
     config says any form at all."""
 
@@ -74,7 +79,7 @@ class Stored(NamedTuple):
     def among(self, architecture: Architecture) -> Stored:
         """The same for this model: components that stay wide in all layers are named, and are not mixed."""
         if self.by_layer and not any(isinstance(mixer, Attention) for mixer in architecture.mixers()):
-            return self._replace(fp8_cache=(), by_layer=False).among(architecture)
+            return replace(self, fp8_cache=(), by_layer=False).among(architecture)
         if self.weights is None or not (self.left or self.modules):
             return self
         mtp = architecture.mtp
@@ -82,7 +87,7 @@ class Stored(NamedTuple):
         alike = architecture.storage.gguf in ("kimi-linear", "minimax-01")
         layers = Layers([*map(_components, architecture.blocks()), *modules], alike, len(modules))
         if self.modules:
-            return self._replace(weights=_most(self.modules, layers))
+            return replace(self, weights=_most(self.modules, layers))
         wide = [set[str]() for _ in layers.own]
         unclear = {number for word in self.left for number, is_clear in _marked(word, layers, wide) if not is_clear}
         main = list(zip(layers.own, wide, strict=True))[: layers.n]
@@ -90,7 +95,8 @@ class Stored(NamedTuple):
         behind = list(zip(layers.own, wide, strict=True))[layers.n :]
         whole = bool(behind) and all(own == left for own, left in behind)
         name = ",".join([self.weights, *(f"{part}=bf16" for part in (*sorted(apart), *(["mtp"] if whole else [])))])
-        return self._replace(
+        return replace(
+            self,
             weights=name,
             mixed=any(number < layers.n for number in unclear) or any(left - apart for _, left in main),
             mixed_mtp=not whole and (any(n >= layers.n for n in unclear) or any(o & apart != w for o, w in behind)),
@@ -121,12 +127,12 @@ def _marked(word: str, layers: Layers, wide: Sequence[set[str]]) -> Iterator[tup
     """Marks what a word of a config leaves wide in layers; of each, whether it is clear what the word means there."""
     every = range(len(layers.own))
     if "mtp" in word:
-        found = OF_MTP.fullmatch(word)
+        found = re.fullmatch(OF_MTP, word)
         numbers, part = every[layers.n :], None
         if found is not None and found["module"] is not None:
             numbers = numbers[int(found["module"]) :][:1]
     else:
-        found = OF_ALL.fullmatch(word) or OF_LAYER.fullmatch(word)
+        found = re.fullmatch(OF_ALL, word) or re.fullmatch(OF_LAYER, word)
         layer = "*" if found is None else found.groupdict().get("layer") or "*"
         numbers, part = every if layer == "*" else every[int(layer) :][:1], found and found["part"]
     for number in numbers:
@@ -157,7 +163,7 @@ def _most(modules: Sequence[tuple[str, str]], layers: Layers) -> str:
     """The format that most modules of a component have; of those with none it is bf16."""
     seen: dict[str, Counter[str]] = {}
     for module, name in modules:
-        found = OF_LAYER.fullmatch(module)
+        found = re.fullmatch(OF_LAYER, module)
         if found is None or not found["layer"].isdecimal() or int(found["layer"]) >= layers.n:
             continue
         words = found["part"].split(".")
@@ -172,7 +178,7 @@ def stored(config: Mapping[str, Any]) -> Stored:
     places = _places(config)
     for place, said in _said(places):
         found = _with_cache(_quantized(said), said)
-        return found._replace(weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
+        return replace(found, weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
     for place in places:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:
@@ -209,7 +215,7 @@ def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
     scheme = config.get("kv_cache_scheme")
     if method == "compressed-tensors" and isinstance(scheme, dict):
         passes = scheme.get("type") == "float" or scheme.get("num_bits") == 8
-        return found._replace(fp8_cache=("vllm",), by_layer=True) if passes else found
+        return replace(found, fp8_cache=("vllm",), by_layer=True) if passes else found
     if not isinstance(inner, dict) or not method.startswith("modelopt"):
         return found
     asked = inner.get("kv_cache_scheme") or inner.get("kv_cache_quant_algo")
@@ -218,17 +224,18 @@ def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
         is_fp8 = {key: asked.get(key) for key in known} == known
     else:
         is_fp8 = str(asked).lower() == "fp8"
-    return found._replace(fp8_cache=("vllm", "sglang")) if is_fp8 else found
+    return replace(found, fp8_cache=("vllm", "sglang")) if is_fp8 else found
 
 
 def by_name(found: Stored, name: str) -> Stored:
     """The same where a model's name has a format and its config none: ModelOpt's older ones say it in a file beside."""
-    word = IN_NAMES.search(name.lower())
+    words = "".join(letter if letter.isascii() and letter.isalnum() else " " for letter in name.lower()).split()
+    word = next((word for word in words if word in IN_NAMES), None)
     if word is None or found.weights not in WIDE_TYPES or found.note is not None:
         return found
     wide = found.weights or "bf16"
-    said = f"the name says {word[0]}, the config doesn't; weights are taken as {wide} (--dtype)"
-    return found._replace(mixed=True, note=said)
+    said = f"the name says {word}, the config doesn't; weights are taken as {wide} (--dtype)"
+    return replace(found, mixed=True, note=said)
 
 
 def _has_experts_of_four_bits(found: Stored, config: Mapping[str, Any]) -> bool:
@@ -255,7 +262,7 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
     if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
         return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
-    packed = () if name == "mxfp4" else tuple(word for word in words if not WIDE.search(word))
+    packed = () if name == "mxfp4" else tuple(word for word in words if not re.search(WIDE, word))
     modules = tuple(word for word in packed if "mtp" in word)
     if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
         return Stored(f"{name}:experts", left=modules)

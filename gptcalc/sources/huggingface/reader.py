@@ -7,13 +7,15 @@ around a small function. A field that is neither read nor known to be irrelevant
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gptcalc.document import KINDS
+from gptcalc.document.expression import words
 from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.classes import class_of
@@ -23,8 +25,7 @@ from gptcalc.sources.huggingface.tensors import Names, modules, together
 from gptcalc.sources.huggingface.unread import check
 
 
-@dataclass(frozen=True)
-class Hole:
+class Hole(Struct, frozen=True):
     """A value of the document that the config's fields decide. None leaves the key out."""
 
     read: Callable[[Fields], Any]
@@ -181,15 +182,13 @@ def sites(**which: str | Hole | bool) -> Hole:
 
 #: a key of a template whose value is several keys of the document: sections that only the config knows
 SEARCHED = "searched"
-WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 #: what a class's purpose (the end of its name, such as ForMaskedLM) changes in a document; None takes a key away
 Classes: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """How the config.json files of one model_type are read, and what their tensors are called.
 
     document: a document with holes, of which sections that no layer uses are left out.
@@ -211,11 +210,11 @@ class Reader:
 
     document: Mapping[str, Any]
     names: Names
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    instead: Mapping[str, Any] = field(default_factory=dict)
-    only: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = {}
+    instead: Mapping[str, Any] = {}
+    only: Mapping[str, Any] = {}
     irrelevant: frozenset[str] = frozenset()
-    vendor: Mapping[str, str] = field(default_factory=dict)
+    vendor: Mapping[str, str] = {}
     beyond: frozenset[str] = frozenset()
     called: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
@@ -309,7 +308,7 @@ class Reader:
         mtp = fill(self.document.get("mtp"), fields)
         block = mtp.get("block", "") if isinstance(mtp, Mapping) and mtp.get("n") != 0 else ""
         layers = fill(self.document.get("layers", self.document.get(SEARCHED, DEFAULT_LAYERS)), fields)
-        used = set(WORD.findall(f"{layers} {block}"))
+        used: set[Any] = set(words(f"{layers} {block}"))
         while True:
             refers = {sections[name].get("like") for name in used & set(sections)}
             refers |= {sections[name].get("kv", {}).get("from") for name in used & set(sections)}

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gptcalc.errors import InputError, printable
 from gptcalc.sources.huggingface.classes import class_of, every_class
 
 #: what stands behind a model's own name in the names of its classes
-ENDING = re.compile(r"(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|(Text|Thinker(Text)?|Language)?Model|PreTrainedModel)$")
+ENDING = r"(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|(Text|Thinker(Text)?|Language)?Model|PreTrainedModel)$"
 
-#: small models that guess ahead for a large one
-DRAFT = re.compile(r"eagle|draft|dflash|medusa|specul|nextn|hydra(?!lora)|mlpspec|mtp(?=model|for|$)", re.IGNORECASE)
+#: small models that guess ahead for a large one: words in the names of their classes, in small letters, $ at the end
+DRAFT = ("eagle", "draft", "dflash", "medusa", "specul", "nextn", "hydra", "mlpspec", "mtpmodel", "mtpfor", "mtp$")
+NO_DRAFT = "hydralora"
 #: fields that only they have
 OF_DRAFTS = (
     "draft_vocab_size",
@@ -38,10 +41,12 @@ MISSING = {
 MISSING_ELSE = "layers that read hidden states of another model"
 
 #: words in names of fields that mean structure
-STRUCTURE = re.compile(r"expert|rank|head|window|vocab|layer|hidden|intermediate|dim|width|size")
+STRUCTURE = (
+    "expert", "rank", "head", "window", "vocab", "layer", "hidden", "intermediate", "dim", "width", "size",
+)  # fmt: skip
 
 
-class Target(NamedTuple):
+class Target(Struct, frozen=True):
     """What a config is for.
 
     name: the class that it names, if any.
@@ -62,8 +67,8 @@ def target(config: Mapping[str, Any], types: Iterable[str], others: Collection[s
     types = tuple(dict.fromkeys(types))
     name = first_class(config)
     draft = next((field for field in OF_DRAFTS if config.get(field) is not None), None)
-    if draft is not None or (name is not None and DRAFT.search(name)):
-        what = f"architectures names {printable(name)}" if name and DRAFT.search(name) else f"it has {draft}"
+    if draft is not None or (name is not None and is_draft(name)):
+        what = f"architectures names {printable(name)}" if name and is_draft(name) else f"it has {draft}"
         problem = f"a draft model, not the class that model_type {printable(types[0])!r} names ({what})"
         raise InputError(problem, f"not supported yet: {missing(f'{name} {draft}')}", "unsupported")
     if name is None:
@@ -77,6 +82,12 @@ def target(config: Mapping[str, Any], types: Iterable[str], others: Collection[s
         problem = f"model_type {printable(types[0])!r} contradicts architectures {name}, a class of {owners[0]}"
         raise InputError(problem, "a draft head, or a wrong model_type?", "unsupported")
     return Target(name, all(class_of(model_type) is None for model_type in types))
+
+
+def is_draft(name: str) -> bool:
+    """Whether a class is called as drafts are."""
+    plain = f"{name.lower()}$".replace(NO_DRAFT, "")
+    return any(word in plain for word in DRAFT)
 
 
 def missing(names: str) -> str:
@@ -93,20 +104,22 @@ def is_of(name: str, model_type: str) -> bool:
     """Whether a class is one of a type's: by the list of its classes, or because it is called as the type is."""
     known = class_of(model_type)
     listed = known.classes if known else ()
+    if name in listed:
+        return True
     stems = {letters(model_type), letters(model_type).removesuffix("text"), *(stem(own) for own in listed)}
-    return name in listed or stem(name) in stems
+    return stem(name) in stems
 
 
 def stem(name: str) -> str:
     """Kimi_K25ForConditionalGeneration -> kimik25"""
-    return letters(ENDING.sub("", name))
+    return letters(re.sub(ENDING, "", name))
 
 
 def letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return "".join(letter for letter in name.lower() if letter.isascii() and letter.isalnum())
 
 
 def may_be_read(names: Iterable[str]) -> list[str]:
     """Of some unread fields those that mean structure for the class of another type."""
     known = set().union(*(found.reads | set(found.names) for found in every_class().values()))
-    return [name for name in names if STRUCTURE.search(name) and name in known]
+    return [name for name in names if any(word in name for word in STRUCTURE) and name in known]

@@ -11,9 +11,11 @@ stored [out, in] as torch does. `Held` says what is different. Several alternati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture, Fused, Mixer, Modules, by_prefix, stem
 from gptcalc.errors import InputError
@@ -31,8 +33,7 @@ EXPERTS_GATE_UP: Parts = (("moe.gate", 1), ("moe.up", 1))
 Stored: TypeAlias = Literal["out,in", "in,out", "each out,in"]
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """A weight's place.
 
     module: the name without `weight` and `bias` below.
@@ -62,8 +63,7 @@ Entry: TypeAlias = str | Held | Sequence[str | Held]
 Names: TypeAlias = Mapping[str, Entry]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One weight in a checkpoint: the tensor's name (with {e} where each expert has its own, {part} where it
     may lie in parts) and the cut out of it."""
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.irrelevant import IRRELEVANT
 
 
-class Tolerance(NamedTuple):
+class Tolerance(Struct, frozen=True):
     """How a person wants unread fields to be taken."""
 
     strict: bool = False  # none of them passes

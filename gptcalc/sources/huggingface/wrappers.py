@@ -7,7 +7,9 @@ Which types have others inside, and of which type these are where they don't say
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gptcalc.errors import InputError, printable
 from gptcalc.sources.huggingface.classes import class_of
@@ -71,7 +73,7 @@ TEXT, THINKER = "text_config", "thinker_config"
 LEFT_OUT = "text model of a multimodal config; the rest is left out"
 
 
-class Text(NamedTuple):
+class Text(Struct, frozen=True):
     """A text model's own config, where in the whole it stands ("" for the whole itself), the types around it from the
     outermost on, and what a person should know."""
 
