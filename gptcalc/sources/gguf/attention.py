@@ -223,6 +223,7 @@ class Mixers:
             "position": "rope" if self.style.positions else "none",
             "rope": self.rope(d_rope, False) if self.style.positions else None,
             "index": self.index() if facts.has(layer, "indexer.attn_k") else None,
+            "gate": self.gate(layer) if facts.has(layer, "attn_gate") else None,
             **self.norms(layer),
         }
 

@@ -47,6 +47,7 @@ def mlp(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         "activation": activation(style, is_gated(facts, layer, d_ff)),
         "bias": [site for site in ("gate", "up", "down") if facts.has(layer, f"ffn_{site}", "bias")],
         "mid_norm": {} if facts.has(layer, "ffn_sub_norm") else None,
+        "softcaps": softcaps(facts),
         **norms(facts, style, layer),
     }
 
@@ -58,6 +59,21 @@ def is_gated(facts: Facts, layer: int, d_ff: int) -> bool:
 
 def activation(style: Style, gated: bool) -> str:
     return GATED.get(style.function, style.function) if gated else style.function
+
+
+def softcaps(facts: Facts) -> dict[str, float] | None:
+    """SiTU's bounds, the second of which is there where it is positive (Kimi K3)."""
+    gate, up = (facts.number(f"activation.situ_{word}") for word in ("beta", "linear_beta"))
+    return {"gate": gate, **({"up": up} if up and up > 0 else {})} if gate else None
+
+
+def latent(facts: Facts, layer: int) -> dict[str, Any]:
+    """The space that routed experts work in, where it is another than the stream's."""
+    down = next((stem for stem in ("ffn_latent_down", "ffn_routed_down") if facts.has(layer, stem)), None)
+    if down is None:
+        return {}
+    behind: dict[str, Any] = {"latent_out_norm": {}} if facts.has(layer, "ffn_routed_norm") else {}
+    return {"d_latent": facts.width(layer, down, 0), **behind}
 
 
 def norms(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
@@ -90,7 +106,8 @@ def experts(facts: Facts, style: Style, layer: int) -> dict[str, Any]:
         **({"selection_bias": True} if has(layer, "exp_probs_b", "bias") else {}),
         "route_scale": scale if scale else 1.0,
         **groups(facts),
-        **({"d_latent": facts.width(layer, "ffn_latent_down", 0)} if has(layer, "ffn_latent_down") else {}),
+        **latent(facts, layer),
+        "softcaps": softcaps(facts),
         "bias": sites,
         "weight_at": "input" if style.at_input else "output",
         **({"router_scale": True} if has(layer, "ffn_gate_inp", "scale") else {}),

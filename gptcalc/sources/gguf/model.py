@@ -150,12 +150,15 @@ def norm(facts: Facts) -> dict[str, Any]:
 
 
 def extras(facts: Facts) -> dict[str, Any]:
-    """What Gemma 3n and 4 have beside their layers."""
+    """What Gemma 3n and 4 have beside their layers, and what the layers of Kimi K3 read."""
     width = facts.optional("embedding_length_per_layer_input", least=0)
     table = facts.whole("per_layer_token_embd")
     streams = facts.optional("altup.num_inputs")
+    every = facts.optional("attn_res.block_size", least=0)
     gelu = "gelu_tanh"
     return {
+        # its converter writes a norm and the query behind it as one
+        "attention_residuals": {"every": every, "values": "raw", "scale": 1.0, "first": True} if every else None,
         "per_layer_embedding": {"v": table[0], "d": width, "activation": gelu} if width and table else None,
         "layer_scalar": facts.has(0, "layer_output_scale") or None,
         "altup": {

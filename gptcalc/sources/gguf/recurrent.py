@@ -18,7 +18,7 @@ def mixer(facts: Facts, style: Style, layer: int) -> dict[str, Any] | None:
     if has(layer, "shortconv.conv"):
         return short_convolution(facts, layer)
     if has(layer, "ssm_conv1d_q"):
-        return kimi_delta(facts)
+        return kimi_delta(facts, layer)
     if has(layer, "ssm_ba") or has(layer, "ssm_beta"):
         return gated_delta(facts)
     if has(layer, "ssm_x"):
@@ -83,9 +83,12 @@ def gated_delta(facts: Facts) -> dict[str, Any]:
     }
 
 
-def kimi_delta(facts: Facts) -> dict[str, Any]:
-    """Kimi Linear: decays channel by channel; decay and gate through a bottleneck of a head's width."""
-    width = facts.size("kda.head_dim")
+def kimi_delta(facts: Facts, layer: int) -> dict[str, Any]:
+    """Kimi Linear: decays channel by channel; decay and gate through a bottleneck of a head's width. Kimi K3: decays
+    that are bounded, a gate of full rank."""
+    width, floor = facts.size("kda.head_dim"), facts.number("kda.gate_lower_bound")
+    bounded = {} if not floor else {"form": "bounded", "floor": floor}
+    rank = {} if facts.has(layer, "ssm_g") else {"rank": width}
     return {
         "kind": "linear",
         "word": "kda",
@@ -93,9 +96,9 @@ def kimi_delta(facts: Facts) -> dict[str, Any]:
         "d_k": width,
         "d_v": width,
         "delta": True,
-        "decay": {"over": "channel", "rank": width},
+        "decay": {"over": "channel", "rank": width, **bounded},
         "kernel": facts.size("ssm.conv_kernel"),
-        "gate": {"function": "sigmoid", "rank": width},
+        "gate": {"function": "sigmoid", **rank},
         "out_norm": {"over": "head"},
     }
 

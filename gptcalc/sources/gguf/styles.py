@@ -97,6 +97,7 @@ STYLES: dict[str, Style] = {
     "internlm2": Style(),
     "jais2": Style(function="relu2"),
     "jamba": Style(positions=False),
+    "kimi-k3": SIGMOID._replace(positions=False),
     "kimi-linear": SIGMOID._replace(positions=False),
     "lfm2": Style(),
     "lfm2moe": SIGMOID,
