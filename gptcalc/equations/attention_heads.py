@@ -72,7 +72,7 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
         letters["χ"] = Index(f"⌊S/{a.index.block}⌋", 0, "entries", every=a.index.block)
         letters["b"] = Index(f"⌊S/{a.index.block}⌋+1", 0, "entries", every=a.index.block)
-    letters |= pairs_scope(a.rope, a.d_head)
+    letters |= pairs_scope(a.rope, d_head, symbols, name)
     if a.scores.relative is not None:
         letters["ŕ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
         letters["δ"] = symbols.index("extent", a.scores.relative.extent, "distances", name)

@@ -13,7 +13,7 @@ from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer
 from gptcalc.equations.conditions import Completed, Constant, Entries, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, root
 from gptcalc.equations.norms import norm_line
-from gptcalc.equations.rope import Rotation, pairs_scope
+from gptcalc.equations.rope import Rotation, last, pairs_scope
 from gptcalc.equations.symbols import Symbols
 
 
@@ -22,14 +22,15 @@ def scope(a: CompressedAttention, d: Index, symbols: Symbols) -> dict[str, Index
     name = a.section
     groups = symbols.index("n_groups", a.n_groups, "heads", name, "tp")
     n_heads = symbols.index("n_heads", a.n_heads, "heads", name)
+    width = symbols.index("d_head", a.d_head, "channels", name)
     letters = {
         "i": d,
         "g": groups,
         "r": symbols.derived(f"{n_heads.symbol}/{groups.symbol}", a.n_heads // a.n_groups, "heads", "tp"),
-        "a": symbols.index("d_head", a.d_head, "channels", name),
+        "a": width,
         "m": symbols.index("q_rank", a.q_rank, "channels", name),
         "w": symbols.index("out_rank", a.out_rank, "channels", name),
-        **pairs_scope(a.rope, a.d_head),
+        **pairs_scope(a.rope, width, symbols, name),
     }
     return letters if a.compress is None else letters | _entries_scope(a.compress, name, letters["a"], symbols)
 
@@ -88,8 +89,7 @@ def _rotate(
     """The last channels turned."""
     if rotation is not None:
         channel = what[-2]
-        first = lines.scope[channel].size - rotation.channels
-        rotation.turn(lines, what, channel, position, first, condition)
+        rotation.turn(lines, what, channel, position, last(lines, channel, rotation), condition)
 
 
 def _compress(
@@ -144,15 +144,15 @@ def _marked(name: str, key: str) -> dict[str, Any]:
 def _choose(
     lines: Lines, a: CompressedAttention, c: Compression, index: EntryIndexer, rotation: Rotation | None
 ) -> None:
-    """The indexer: I[t,χ] = Σ_j θ[t,j]·relu(q_I[t,j]·C_I[χ]) over entries of its own, of width d_index."""
+    """The indexer: I[t,χ] = Σ_j ω_I[t,j]·relu(q_I[t,j]·C_I[χ]) over entries of its own, of width d_index."""
     seen = Entries(c.every)
     lines.sum("q_I[t,j,ι] = Σ_m c_Q[t,m]·W_IQ[m,j,ι]", saved=2, W_IQ="index.q")
     _rotate(lines, rotation, "q_I[t,j,ι]", "t")
     _compress(lines, a, c, rotation, "C_I", "ι", "l", "index.compress")
-    lines.sum("θ[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
+    lines.sum("ω_I[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
     lines.sum("ζ[t,χ,j] = Σ_ι q_I[t,j,ι]·C_I[χ,ι]", seen)
     lines.pointwise("ζ[t,χ,j] = relu(ζ[t,χ,j])", seen)
-    lines.sum("I[t,χ] = Σ_j θ[t,j]·ζ[t,χ,j]", seen)
+    lines.sum("I[t,χ] = Σ_j ω_I[t,j]·ζ[t,χ,j]", seen)
     lines.pointwise(f"J(t) = top_χ({index.top_k}, I[t,χ])", seen)
 
 

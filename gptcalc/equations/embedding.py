@@ -13,13 +13,13 @@ from gptcalc.equations.symbols import Symbols
 
 
 def scope(e: Embedding, c: Index, width: Index, symbols: Symbols) -> dict[str, Index]:
-    """ĩ: columns of the token table, where they are fewer than d; τ: rows of positions; θ: types."""
+    """ĩ: columns of the token table, where they are fewer than d; τ: rows of positions; ṯ: types."""
     letters = {"ĩ": width}
     if e.position == "learned":
         extra = e.rows - c.size
         letters["τ"] = c if extra == 0 else symbols.derived(f"{c.symbol}+{extra}", e.rows, "positions")
     if e.types:
-        letters["θ"] = symbols.index("n_types", e.types, "positions")
+        letters["ṯ"] = symbols.index("n_types", e.types, "positions")
     whole = width
     for n, other in enumerate(e.beside):
         letters[ROWS[n]] = symbols.index(f"n_beside{n + 1}", other.rows, "positions")
@@ -55,7 +55,7 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
         kind = "0" if e.type_of is None else type_of(e.type_of, "t")
-        lines.pointwise(f"{x} = {x} + E_T[θ,{i}], θ = {kind}", saved=whole, E_T=Mark("types", "types"))
+        lines.pointwise(f"{x} = {x} + E_T[ṯ,{i}], ṯ = {kind}", saved=whole, E_T=Mark("types", "types"))
     if late and e.projected == "sum":
         project(lines, e, kept)
         x, i = "x[t,i]", "i"

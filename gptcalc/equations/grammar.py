@@ -98,7 +98,7 @@ OVER = {
 }
 
 #: functions as sentences of the language: y what it gives, x what it is given, n how many it runs over (of a rotation:
-#: how many pairs), θ the angles
+#: how many pairs)
 DEFINITIONS = {
     "mean": ("y[] = Σ_i x[i]/n",),
     "rms": ("y[] = √(Σ_i x[i]²/n)",),
@@ -109,14 +109,14 @@ DEFINITIONS = {
     "layernorm": ("m[] = Σ_j x[j]/n", "y[i] = (x[i] − m[])/√(Σ_j (x[j] − m[])²/n + ε)"),
     "rotate": (
         (
-            "y[a] = {x[a]·cos(θ[a]) − x[a + n]·sin(θ[a]) if a < n; "
-            "x[a]·cos(θ[a − n]) + x[a − n]·sin(θ[a − n]) if a < 2·n; x[a] otherwise}"
+            "y[a] = {x[a]·cos(angle[a]) − x[a + n]·sin(angle[a]) if a < n; "
+            "x[a]·cos(angle[a − n]) + x[a − n]·sin(angle[a − n]) if a < 2·n; x[a] otherwise}"
         ),
     ),
     "rotate_adjacent": (
         (
-            "y[a] = {x[a]·cos(θ[⌊a/2⌋]) − x[a + 1]·sin(θ[⌊a/2⌋]) if a < 2·n, a = 2·⌊a/2⌋; "
-            "x[a]·cos(θ[⌊a/2⌋]) + x[a − 1]·sin(θ[⌊a/2⌋]) if a < 2·n; x[a] otherwise}"
+            "y[a] = {x[a]·cos(angle[⌊a/2⌋]) − x[a + 1]·sin(angle[⌊a/2⌋]) if a < 2·n, a = 2·⌊a/2⌋; "
+            "x[a]·cos(angle[⌊a/2⌋]) + x[a − 1]·sin(angle[⌊a/2⌋]) if a < 2·n; x[a] otherwise}"
         ),
     ),
     "σ": ("y[] = 1/(1 + exp(−x[]))",),

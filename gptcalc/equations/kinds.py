@@ -31,7 +31,7 @@ from gptcalc.architecture import (
     TimeMixing,
 )
 from gptcalc.equations.language import Index, Lines
-from gptcalc.equations.rope import Rotation
+from gptcalc.equations.rope import Rotation, turning
 from gptcalc.equations.symbols import Symbols
 
 if TYPE_CHECKING:
@@ -56,8 +56,12 @@ class Around(Struct, frozen=True):
     def dropout(self) -> bool:
         return self.model.dropout is not None and self.model.dropout.attention
 
-    def rotation(self, rope: Rope | None, width: int) -> Rotation | None:
-        return Rotation(rope, width, self.model.c, bool(self.model.learned_frequencies)) if rope is not None else None
+    def rotation(self, rope: Rope | None, width: Index, section: str) -> Rotation | None:
+        """How channels of this width turn."""
+        if rope is None:
+            return None
+        turned = turning(rope, width, self.symbols, section)
+        return Rotation(rope, turned, self.model.c, bool(self.model.learned_frequencies))
 
 
 def component(mixer: Mixer) -> str:
@@ -167,7 +171,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case Attention():
             from gptcalc.equations import attention
 
-            attention.attention(lines, mixer, of.rotation(mixer.rope, mixer.d_head), of.dropout)
+            attention.attention(lines, mixer, of.rotation(mixer.rope, lines.scope["a"], mixer.section), of.dropout)
         case Mlp():
             from gptcalc.equations import mlp
 
@@ -179,7 +183,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case LatentAttention():
             from gptcalc.equations import latent
 
-            rotation = of.rotation(mixer.rope, mixer.d_rope)
+            rotation = of.rotation(mixer.rope, lines.scope["p"], mixer.section)
             latent.latent_attention(lines, mixer, rotation, of.form, of.cache, of.dropout)
         case EmbeddingConvolution():
             from gptcalc.equations import blend
@@ -192,7 +196,9 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case CompressedAttention():
             from gptcalc.equations import compressed
 
-            compressed.compressed_attention(lines, mixer, of.rotation(mixer.rope, mixer.d_head), of.dropout)
+            compressed.compressed_attention(
+                lines, mixer, of.rotation(mixer.rope, lines.scope["a"], mixer.section), of.dropout
+            )
         case LinearAttention():
             from gptcalc.equations import linear
 

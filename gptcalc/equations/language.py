@@ -48,6 +48,8 @@ from gptcalc.equations.statement import Reference, Statement, parse
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from gptcalc.equations.symbols import Symbols
+
 
 class Index(Struct, frozen=True):
     """What an index letter runs over: its size, the same as a symbol, its role, and along which devices it is split."""
@@ -351,15 +353,25 @@ def _pairs(indices: Iterable[Index]) -> bool:
 
 
 class Lines:
-    """Collects a sublayer's lines. One scope, one component and one prefix of keys serve all of them."""
+    """Collects a sublayer's lines. One scope, one component, one prefix of keys and the numbers that they have by name
+    serve all of them."""
 
-    def __init__(
-        self, prefix: Prefix | str, component: str, scope: dict[str, Index], lines: list[Line] | None = None
-    ) -> None:
+    def __init__(self, prefix: Prefix | str, component: str, scope: dict[str, Index], symbols: Symbols,
+                 section: str = "") -> None:  # fmt: skip
+        """`section`: what the document calls the sublayer."""
         self.prefix = Prefix(prefix) if isinstance(prefix, str) else prefix
         self.component = component
         self.scope = scope
-        self.lines: list[Line] = [] if lines is None else lines
+        self.symbols = symbols
+        self.section = section
+        self.lines: list[Line] = []
+        self.numbers: dict[str, Named] = {}
+
+    def number(self, name: str, value: Named) -> str:
+        """The letter of a number that is no size; the lines behind that have it know what it is."""
+        name = self.symbols.number(name, value, self.section)
+        self.numbers[name] = value
+        return name
 
     def during(self, passes: Passes, lines: Lines) -> None:
         """Lines that run in some passes of a loop alone."""
@@ -367,7 +379,13 @@ class Lines:
 
     def under(self, component: str, prefix: str | None = None) -> Lines:
         """The same list of lines, entered under another component, and with keys of another prefix."""
-        return Lines(self.prefix if prefix is None else prefix, component, self.scope, self.lines)
+        found = Lines(self.prefix if prefix is None else prefix, component, self.scope, self.symbols, self.section)
+        found.lines, found.numbers = self.lines, self.numbers
+        return found
+
+    def apart(self, component: str = "") -> Lines:
+        """An empty list of lines of the same sublayer."""
+        return Lines(self.prefix, component or self.component, self.scope, self.symbols, self.section)
 
     def sum(
         self,
@@ -432,9 +450,10 @@ class Lines:
     ) -> None:
         where = component or self.component
         marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()}
+        numbers = {name: value for name, value in self.numbers.items() if name in text}
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
-            condition=condition, saved=saved, aside=aside, flash=flash, constants=constants or {},
+            condition=condition, saved=saved, aside=aside, flash=flash, constants={**numbers, **(constants or {})},
         )  # fmt: skip
         self.lines.append(line)
 

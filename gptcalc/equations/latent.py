@@ -44,7 +44,7 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     if a.index is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
-    return letters | pairs_scope(a.rope, a.d_rope)
+    return letters | pairs_scope(a.rope, rope, symbols, name)
 
 
 def latent_attention(
@@ -64,7 +64,7 @@ def latent_attention(
         if a.index.shared:
             lines.read("J(t) = J_before(t)")
         else:
-            _indexer(lines, a.index, rotation, a.index.d - a.d_rope if a.index.rotates == "last" else 0)
+            _indexer(lines, a.index, rotation, _last(lines) if a.index.rotates == "last" else "")
         pairs = Pairs(top_k=a.index.top_k)
     if cache == "latent" and a.kv is None:
         _store_latent(lines, a)
@@ -158,7 +158,13 @@ def _expand(lines: Lines, a: LatentAttention, cache: CacheForm) -> None:
         lines.store("V[s,h,w] = v[s,h,w]", "values", Pairs(a.window))
 
 
-def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: int) -> None:
+def _last(lines: Lines) -> str:
+    """The first of the indexer's last d_rope channels; "" where these are all."""
+    width, turned = lines.scope["ι"], lines.scope["p"]
+    return "" if width.size == turned.size else f"{width.symbol} − {turned.symbol}"
+
+
+def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: str) -> None:
     """DeepSeek-V3.2's lightning indexer: I[t,s] = Σ_j w[t,j]·relu(q_I[t,j]·k_I[s]); the top_k keys are attended to.
     Its channels turn from the `first` on."""
     if index.q_norm is None:

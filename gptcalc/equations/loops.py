@@ -26,7 +26,7 @@ def begin(lines: Lines, loop: Looped) -> None:
         return
     if loop.entry == "both":
         assert loop.entry_norm is not None
-        first = Lines(lines.prefix, "norm", lines.scope)
+        first = lines.apart("norm")
         norm_line(first, loop.entry_norm, "x_I[t,i]", "x[t,i]", "i", "norm", saved=2)
         lines.during("first", first)
         norm_line(lines.under("norm"), loop.entry_norm, "x[t,i]", "x[t,i]", "i", "norm", saved=2)
@@ -34,20 +34,20 @@ def begin(lines: Lines, loop: Looped) -> None:
         return
     if loop.entry in ("fast", "slow"):
         if loop.entry == "fast":
-            first = Lines(lines.prefix, lines.component, lines.scope)
+            first = lines.apart()
             first.pointwise("x_B[t,i] = x[t,i]")
             first.pointwise("x_A[t,i] = z_F[i]", z_F="start")
             lines.during("first", first)
         lines.pointwise("x[t,i] = x_A[t,i] + x_B[t,i]")
         return
-    later = Lines(lines.prefix, lines.component, lines.scope)
+    later = lines.apart()
     if loop.sums > 1:
         later.scope["ẋ"] = Symbols.derived(str(loop.sums - 1), loop.sums - 1, "streams")
         later.pointwise(f"Z_M[t,ẋ,i] = Z[t,ẋ + {loop.aside},i]")
     if loop.sums:
         later.pointwise("x_O[t,i] = x[t,i]")
     later.pointwise("x[t,i] = x_I[t,i]")
-    first = Lines(lines.prefix, lines.component, lines.scope)
+    first = lines.apart()
     first.pointwise("x_I[t,i] = x[t,i]")
     lines.during("first", first)
     lines.during("later", later)
@@ -71,7 +71,7 @@ def kept_by_the_last(lines: Lines) -> None:
             continue
         left, _, right = line.text.partition(" = ")
         before = left.replace("[", "_last[", 1)
-        earlier = Lines(lines.prefix, lines.component, lines.scope)
+        earlier = lines.apart()
         earlier.pointwise(f"{left} = {{{before} if s < S − T; {right} otherwise}}")
         lines.during("earlier", earlier)
         lines.lines.append(replace(line, passes="last"))
@@ -93,7 +93,7 @@ def hear(
         "ḋ": Symbols.derived(f"2·{d.symbol}", 2 * d.size, "channels"),
         "ḃ": symbols.index("message_rank", spec.rank, "channels", mixer.section),
     }
-    later = Lines(lines.prefix, "other", lines.scope)
+    later = lines.apart("other")
     there = f"{{Z_M[t,ẋ,i] if ẋ < {loop.sums - 1}; x_O[t,i] otherwise}}" if loop.sums > 1 else "x_O[t,i]"
     later.pointwise(f"n_M[t,ẋ,i] = {there}", saved=2)
     norm_line(later, residuals.norm, "n_M[t,ẋ,i]", "n_M[t,ẋ,i]", "i", "messages.norm", name="_M", saved=2)
@@ -101,7 +101,7 @@ def hear(
     ends = INPUTS if isinstance(mixer, Attention) else (("", ""),)
     for number, (end, key) in enumerate(ends):
         lines.under("other").pointwise(f"x_H{end}[t,i] = {source.replace('ỵ', str(number))}")
-        own = Lines(lines.prefix, "other", lines.scope)
+        own = lines.apart("other")
         _message(own, d, end, f"messages.{key}")
         _gate(own, spec, d, end, f"messages.{key}")
         lines.during("later", own)

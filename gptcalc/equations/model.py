@@ -136,7 +136,7 @@ class _Model:
         )
 
     def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
-        return Lines(prefix, component, {**self.base, **(scope or {})})
+        return Lines(prefix, component, {**self.base, **(scope or {})}, self.symbols)
 
     def parts(self, out: list[Line], token: str = "token(t)") -> Parts:
         return Parts(self.of, self.base, out, token)

@@ -42,8 +42,10 @@ class Parts:
         residual = of.model.dropout
         self.dropout = residual is not None and residual.residual
 
-    def lines(self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None) -> Lines:
-        return Lines(prefix, component, {**self.base, **(scope or {})})
+    def lines(
+        self, prefix: Prefix | str, component: str, scope: dict[str, Index] | None = None, section: str = ""
+    ) -> Lines:
+        return Lines(prefix, component, {**self.base, **(scope or {})}, self.of.symbols, section)
 
     def streams_scope(self) -> dict[str, Index]:
         return hyper.scope(self.model.streams, self.of.symbols) if self.model.streams is not None else {}
@@ -76,7 +78,9 @@ class Parts:
     def beside(self, mixer: Engram) -> None:
         """A sublayer that reads all streams as they are, normed, and joins each."""
         assert mixer.norm is not None
-        lines = self.lines(self.prefixes.next(stem(mixer)), kinds.component(mixer), kinds.scope(mixer, self.of))
+        lines = self.lines(
+            self.prefixes.next(stem(mixer)), kinds.component(mixer), kinds.scope(mixer, self.of), mixer.section
+        )
         norm_line(lines.under("norm"), mixer.norm, "n[t,λ,i]", "X[t,λ,i]", "i", "norm", "λ,i", saved=2)
         kinds.write(lines, mixer, self.of, self.token)
         lines.pointwise("X[t,λ,i] = X[t,λ,i] + y[t,λ,i]", saved=2)
@@ -143,7 +147,7 @@ class Parts:
         if mixer.projected:
             scope["ϋ"] = self.of.d
         prefix = replace(self.prefixes.next(stem(mixer)), shared=mixer.section if mixer.tied else "")
-        lines = self.lines(prefix, kinds.component(mixer), scope)
+        lines = self.lines(prefix, kinds.component(mixer), scope, mixer.section)
         begins = None
         spec = self.model.attention_residuals
         if spec is not None and part is not None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Monomial = tuple[tuple[str, int], ...]  # sorted (symbol, exponent) pairs
 Polynomial = dict[Monomial, int]
@@ -14,16 +17,18 @@ SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> tuple[tuple[Monomial, int], ...]:
-    """An index's range, such as 4·d, d/n_heads or d_nope+d_rope, as the terms of a polynomial."""
-    terms: Polynomial = {}
+def parse(text: str) -> tuple[tuple[Monomial, int | Fraction], ...]:
+    """An index's range, such as 4·d, d/n_heads or d_nope+d_rope, as the terms of a polynomial. Half of n_heads has a
+    coefficient that is no integer; with other ranges, in a product, it becomes one."""
+    terms: dict[Monomial, int | Fraction] = {}
     for part in text.split("+"):
-        coefficient, powers = 1, dict[str, int]()
+        coefficient: int | Fraction = 1
+        powers = dict[str, int]()
         for ratio in part.split("·"):
             top, *below = ratio.split("/")
             for word, exponent in ((top, 1), *((w, -1) for w in below)):
                 if word.isdigit():
-                    coefficient *= int(word)
+                    coefficient = coefficient * int(word) if exponent > 0 else _shared(coefficient, int(word))
                 else:
                     powers[word] = powers.get(word, 0) + exponent
         monomial = tuple(sorted((s, e) for s, e in powers.items() if e))
@@ -31,12 +36,18 @@ def parse(text: str) -> tuple[tuple[Monomial, int], ...]:
     return tuple(terms.items())
 
 
+def _shared(n: int | Fraction, by: int) -> int | Fraction:
+    from fractions import Fraction
+
+    return n // by if isinstance(n, int) and n % by == 0 else Fraction(n, by)
+
+
 def product(texts: Iterable[str]) -> Polynomial:
     """The product of several ranges."""
     result: Polynomial = {(): 1}
     for text in texts:
         result = multiplied(result, parse(text))
-    return result
+    return {monomial: int(n) if n == int(n) else n for monomial, n in result.items()}
 
 
 def added(*parts: Polynomial) -> Polynomial:
@@ -68,9 +79,9 @@ def between(terms: Mapping[Monomial, N], ranges: Mapping[str, tuple[int, int]]) 
     return low, high
 
 
-def multiplied(terms: Polynomial, factor: Iterable[tuple[Monomial, int]]) -> Polynomial:
+def multiplied(terms: Polynomial, factor: Iterable[tuple[Monomial, int | Fraction]]) -> Polynomial:
     """A polynomial times another's terms."""
-    grown: Polynomial = {}
+    grown: dict[Monomial, Any] = {}
     factor = tuple(factor)
     for left, n in terms.items():
         for right, m in factor:

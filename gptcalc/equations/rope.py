@@ -1,4 +1,7 @@
-"""Rotary positions (arXiv:2104.09864): the frequencies ω of the pairs of channels, and the lines that turn them."""
+"""Rotary positions (arXiv:2104.09864): the frequencies ω of the pairs of channels, and the lines that turn them.
+
+Bases, factors and lengths stand in the lines as letters, named by their keys; what they are stands beside the line.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import assert_never
 
 from gptcalc.architecture import NTK, Dynamic, Linear, Llama3, LongRope, Proportional, Rope, Yarn, pairs, rotated
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Index, Lines, Named, number
+from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.symbols import Symbols
 
 
@@ -16,88 +19,117 @@ def turned(rope: Rope, width: int) -> int:
     return width if isinstance(rope.scaling, Proportional) else rotated(rope, width)
 
 
-def pairs_scope(rope: Rope | None, width: int) -> dict[str, Index]:
+def turning(rope: Rope, width: Index, symbols: Symbols, section: str) -> Index:
+    """The same as an index: all channels of a head, or d_rope of them."""
+    return some(turned(rope, width.size), width, symbols, section)
+
+
+def some(n: int, width: Index, symbols: Symbols, section: str) -> Index:
+    return width if n == width.size else symbols.index("d_rope", n, "channels", section)
+
+
+def pairs_scope(rope: Rope | None, width: Index, symbols: Symbols, section: str) -> dict[str, Index]:
     """What ϕ runs over: the pairs of channels that turn."""
     if rope is None:
         return {}
-    number_of_pairs = pairs(rope, turned(rope, width))
-    return {"ϕ": Symbols.derived(str(number_of_pairs), number_of_pairs, "frequencies")}
+    channels = turning(rope, width, symbols, section)
+    text = f"{channels.symbol}/{2 * rope.axes}"
+    return {"ϕ": symbols.derived(text, pairs(rope, channels.size), "frequencies")}
+
+
+def last(lines: Lines, channel: str, rotation: Rotation | None) -> str:
+    """The first of those channels that turn where they are a head's last; "" where they are all."""
+    width = lines.scope[channel]
+    if rotation is None or rotation.channels == width.size:
+        return ""
+    return f"{width.symbol} − {rotation.turned.symbol}"
 
 
 class Rotation:
     """How the channels of one sublayer's heads turn. ϕ counts the pairs."""
 
-    def __init__(self, rope: Rope, width: int, context: int, learned: bool) -> None:
-        """`width`: channels of a head. `context`: the model's c. `learned`: there are factors of the frequencies."""
+    def __init__(self, rope: Rope, turned: Index, context: int, learned: bool) -> None:
+        """`turned`: those channels of a head that do. `context`: the model's c. `learned`: there are factors of the
+        frequencies."""
         self.rope = rope
         self.learned = learned
         self.context = context
-        self.channels = turned(rope, width)
+        self.turned = turned
+        self.channels = turned.size
+        self.symbol = turned.symbol if turned.symbol.replace("_", "").isalnum() else f"({turned.symbol})"
 
     def frequencies(self, lines: Lines) -> None:
         """ω[ϕ]: by what angle a pair turns from one position to the next."""
-        rope, n = self.rope, pairs(self.rope, self.channels)
-        constants: dict[str, Named] = {}
-        base = number(rope.theta)
-        scaling = rope.scaling
+        r, scaling = self.symbol, self.rope.scaling
+        base, exponent = lines.number("θ", self.rope.theta), f"(−{2 * self.rope.axes}·ϕ/{r})"
+        plain = f"{base}^{exponent}"
         match scaling:
             case None:
-                text = f"{base}^(−ϕ/{n})"
+                text = plain
             case Linear():
-                text = f"{base}^(−ϕ/{n})/{number(scaling.factor)}"
+                text = f"{plain}/{lines.number('factor', scaling.factor)}"
             case NTK():
-                text = f"({base}·{number(scaling.factor)}^({self.channels}/{self.channels - 2}))^(−ϕ/{n})"
+                text = f"({base}·{lines.number('factor', scaling.factor)}^({r}/({r} − 2)))^{exponent}"
             case Dynamic():
-                factor, original = number(scaling.factor), scaling.original
+                factor, original = lines.number("factor", scaling.factor), lines.number("original", scaling.original)
                 stretch = f"({factor}·max(S, {original})/{original} − ({factor} − 1))"
-                text = f"({base}·{stretch}^({self.channels}/{self.channels - 2}))^(−ϕ/{n})"
+                text = f"({base}·{stretch}^({r}/({r} − 2)))^{exponent}"
             case Llama3():
-                text = self._llama3(lines, scaling, f"{base}^(−ϕ/{n})")
+                text = self._llama3(lines, scaling, plain)
             case Yarn():
-                text = self._yarn(lines, scaling, f"{base}^(−ϕ/{n})")
+                text = self._yarn(lines, scaling, plain, base)
             case LongRope():
-                constants = {"D_short": scaling.short, "D_long": scaling.long}
-                divisor = f"{{D_short[ϕ] if S ≤ {scaling.original}; D_long[ϕ] otherwise}}"
-                text = f"{base}^(−ϕ/{n})/{divisor}"
+                short, long = lines.number("D_short", scaling.short), lines.number("D_long", scaling.long)
+                original = lines.number("original", scaling.original)
+                text = f"{plain}/{{{short}[ϕ] if S ≤ {original}; {long}[ϕ] otherwise}}"
             case Proportional():
-                turning = rotated(rope, self.channels) // 2
-                text = f"{base}^(−ϕ/{n})"
-                text = f"{text}/{number(scaling.factor)}" if scaling.factor != 1.0 else text
-                if turning < n:
-                    text = f"{{{text} if ϕ < {turning}; 0 otherwise}}"
+                text = plain if scaling.factor == 1.0 else f"{plain}/{lines.number('factor', scaling.factor)}"
+                part = some(rotated(self.rope, self.channels), self.turned, lines.symbols, lines.section)
+                if part.size // 2 < self.channels // 2:
+                    text = f"{{{text} if ϕ < {part.symbol}/2; 0 otherwise}}"
             case _:
                 assert_never(scaling)
         learned = "f_ω[ϕ]·" if self.learned else ""
-        sign = "−" if rope.backward else ""
-        lines.pointwise(f"ω[ϕ] = {sign}{learned}{text}", constants=constants)
+        sign = "−" if self.rope.backward else ""
+        lines.pointwise(f"ω[ϕ] = {sign}{learned}{text}")
 
     @staticmethod
     def _llama3(lines: Lines, scaling: Llama3, plain: str) -> str:
         """Few turns within the original context: divided by the factor; many: kept; between: a smooth mixture."""
-        low, high = number(scaling.low), number(scaling.high)
-        turns = f"{number(scaling.original / (2 * math.pi))}·{plain}"
+        low, high = lines.number("low", scaling.low), lines.number("high", scaling.high)
+        turns = f"{lines.number('original', scaling.original)}/{lines.number('turn', 2 * math.pi)}·{plain}"
         if scaling.low == scaling.high:
             kept = f"{{1 if {turns} > {high}; 0 otherwise}}"
         else:
             kept = f"clip(({turns} − {low})/({high} − {low}), 0, 1)"
         lines.pointwise(f"m_ω[ϕ] = {kept}")
-        return f"{plain}·(m_ω[ϕ] + (1 − m_ω[ϕ])/{number(scaling.factor)})"
+        return f"{plain}·{mixed(lines, scaling)}"
 
-    def _yarn(self, lines: Lines, scaling: Yarn, plain: str) -> str:
+    def _yarn(self, lines: Lines, scaling: Yarn, plain: str, base: str) -> str:
         """From the pair that makes beta_fast turns in the original context to that of beta_slow: kept to divided."""
+        original, turn = lines.number("original", scaling.original), lines.number("turn", 2 * math.pi)
 
-        def pair_with(turns: float) -> float:
-            r = self.channels
-            return r * math.log(scaling.original / (turns * 2 * math.pi)) / (2 * math.log(self.rope.theta))
+        def pair_with(turns: str) -> str:
+            return f"{self.symbol}·ln({original}/({turns}·{turn}))/(2·ln({base}))"
 
-        low, high = pair_with(scaling.beta_fast), pair_with(scaling.beta_slow)
+        first = pair_with(lines.number("beta_fast", scaling.beta_fast))
+        behind = pair_with(lines.number("beta_slow", scaling.beta_slow))
         if scaling.truncate:
-            low, high = math.floor(low), math.ceil(high)
-        low, high = max(low, 0), min(high, self.channels - 1)
-        span = high - low or 0.001
-        start = f"ϕ − {number(low)}" if low >= 0 else f"ϕ + {number(-low)}"
-        lines.pointwise(f"m_ω[ϕ] = clip(({start})/{number(span) if span > 0 else f'(−{number(-span)})'}, 0, 1)")
-        return f"{plain}·(1 − m_ω[ϕ] + m_ω[ϕ]/{number(scaling.factor)})"
+            first, behind = f"⌊{first}⌋", f"−⌊−{behind}⌋"
+        lines.pointwise(f"ϕ_fast[] = max({first}, 0)")
+        lines.pointwise(f"ϕ_slow[] = min({behind}, {self.symbol} − 1)")
+        if self._meet(scaling):
+            lines.pointwise(f"ϕ_slow[] = ϕ_slow[] + {lines.number('ε', SPAN)}")
+        lines.pointwise("m_ω[ϕ] = 1 − clip((ϕ − ϕ_fast[])/(ϕ_slow[] − ϕ_fast[]), 0, 1)")
+        return f"{plain}·{mixed(lines, scaling)}"
+
+    def _meet(self, scaling: Yarn) -> bool:
+        """Whether the ramp's ends are one pair."""
+        turns = (scaling.original / (2 * math.pi * beta) for beta in (scaling.beta_fast, scaling.beta_slow))
+        first, behind = (self.channels * math.log(n) / (2 * math.log(self.rope.theta)) for n in turns)
+        if scaling.truncate:
+            first, behind = math.floor(first), math.ceil(behind)
+        return max(first, 0) == min(behind, self.channels - 1)
 
     @property
     def factor(self) -> float:
@@ -120,21 +152,30 @@ class Rotation:
         what: str,
         channel: str,
         position: str = "t",
-        first: int = 0,
+        first: str = "",
         condition: Condition | None = None,
         pairing: str | None = None,
     ) -> None:
         """what = what, its channels from `first` on turned by the position (a negative one turns back)."""
         function = "rotate" if (pairing or self.rope.pairing) == "half" else "rotate_adjacent"
         for at in self.places(position):
-            more = [number(self.factor)] if self.factor != 1.0 or first else []
-            more += [str(first)] if first else []
+            factor = "1" if self.factor == 1.0 else lines.number("stretch", self.factor)
+            more = [factor, first] if first else [factor] if factor != "1" else []
             arguments = ", ".join([what, f"{at}·ω[ϕ]", *more])
             lines.pointwise(f"{what} = {function}_{{{channel},ϕ}}({arguments})", condition)
-            first += self.channels // 2
+            first = f"{first} + {self.symbol}/2" if first else f"{self.symbol}/2"
 
     def places(self, position: str) -> list[str]:
         """What turns the channels of each axis: positions; or those in the prompt of T_P tokens and those behind it."""
         if self.rope.axes == 1:
             return [position]
         return [f"min({position}, T_P − 1)", f"max({position} − T_P + 1, 0)"]
+
+
+#: how far apart the ends of YaRN's ramp are where both are one pair, as its code has it
+SPAN = 0.001
+
+
+def mixed(lines: Lines, scaling: Llama3 | Yarn) -> str:
+    """A frequency's factor: 1 where it is kept."""
+    return f"(m_ω[ϕ] + (1 − m_ω[ϕ])/{lines.number('factor', scaling.factor)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gptcalc.equations.language import Index
+from gptcalc.equations.language import Index, Named
 from gptcalc.equations.roles import Role, Shard
 
 
@@ -11,6 +11,7 @@ class Symbols:
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
+        self.numbers: dict[str, Named] = {}  # what is no size: a base of frequencies, a factor, a limit
 
     def index(self, symbol: str, size: int, role: Role, section: str = "", shard: Shard | None = None) -> Index:
         """An index whose range is the symbol itself, renamed where another section gives it another value."""
@@ -19,6 +20,14 @@ class Symbols:
             while self.values.setdefault(symbol, size) != size:
                 symbol += "′"
         return Index(symbol, size, role, shard)
+
+    def number(self, name: str, value: Named, section: str = "") -> str:
+        """The name of a number that is no size, another where a section gives it another value."""
+        if self.numbers.setdefault(name, value) != value:
+            name = f"{name}_{section}"
+            while self.numbers.setdefault(name, value) != value:
+                name += "′"
+        return name
 
     @staticmethod
     def derived(text: str, size: int, role: Role, shard: Shard | None = None) -> Index:

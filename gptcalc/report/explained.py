@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gptcalc import units
 from gptcalc.report.explain import Explanation, LineRow, StageRow, WeightRow
+from gptcalc.report.legend import shown
 from gptcalc.report.table import Column, Table, View
 
 #: letters alone, the numbers of each line's ranges too, or both as far as a line needs
@@ -215,17 +216,13 @@ def _legend(found: Explanation, detail: Detail) -> Iterator[Table]:
             cells = [(s.symbol, s.meaning, ", ".join(s.keys)) for s in rows]
         elif kind == "number":
             columns = (*LEGEND[:2], Column("values", "value"))
-            cells = [(s.symbol, s.meaning, " or ".join(map(_value, s.values))) for s in rows]
+            cells = [(s.symbol, s.meaning, " or ".join(map(shown, s.values))) for s in rows]
         else:
             words = [": ".join(filter(None, (s.meaning, "; ".join(s.definition)))) for s in rows]
             cells = [
                 (s.symbol, meaning, s.over, s.size)[: len(columns)] for s, meaning in zip(rows, words, strict=True)
             ]
         yield Table(columns, cells, title=title, heading=kind == "index")
-
-
-def _value(value: float) -> str:
-    return units.grouped(value) if isinstance(value, int) else f"{value:g}"
 
 
 def csv(found: Explanation) -> Table:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gptcalc import units
 from gptcalc.equations import Line, Workload
 from gptcalc.equations.grammar import DEFINITIONS, FUNCTIONS, OVER, Call, Chosen, Name, Reference, nodes
 from gptcalc.equations.language import Index, Named
@@ -143,6 +144,15 @@ NUMBERS = {
     "layer": "which layer it is, counted from 0",
     "module": "which module it is, counted from 0",
     "ε": "what is added so that nothing is divided by 0",
+    "turn": "a whole turn as an angle, twice the number of the circle",
+    "θ": "base of the frequencies",
+    "factor": "how much longer sequences become than the frequencies were made for",
+    "original": "how many tokens a sequence had at first, before the frequencies were scaled",
+    "low": "turns within the original length up to which a frequency is divided",
+    "high": "turns within the original length from which on a frequency is kept",
+    "beta_fast": "turns within the original length from which on a frequency is kept",
+    "beta_slow": "turns within the original length up to which a frequency is divided",
+    "stretch": "factor of what turns, so that scores keep their size",
 }
 
 
@@ -202,8 +212,20 @@ def _symbols(line: Line, work: Workload, sizes: Mapping[str, int]) -> Iterator[S
 def _number(name: str, line: Line, work: Workload, sizes: Mapping[str, int]) -> Symbol:
     """What a number is called, and what it is where that is known."""
     known: Mapping[str, Named] = {"T": work.new_tokens, "S": work.context, "N": work.source, **sizes, **line.constants}
-    value, word = known.get(name), NUMBERS.get(name) or size_in_words(name)
+    value, word = known.get(name), number_in_words(name) or size_in_words(name)
     return Symbol(name, "number", word, values=(value,) if isinstance(value, int | float) else ())
+
+
+def shown(value: float) -> str:
+    """What a number is, as a reader sees it."""
+    return units.grouped(int(value)) if value == int(value) else f"{value:g}"
+
+
+def number_in_words(name: str) -> str:
+    """What a number is that is no size; one of a section's own is called as the others: θ_local as θ."""
+    while name not in NUMBERS and "_" in name:
+        name = name.rpartition("_")[0]
+    return NUMBERS.get(name, "")
 
 
 def size_in_words(name: str) -> str:

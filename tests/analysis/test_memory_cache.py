@@ -17,6 +17,7 @@ from gptcalc.conventions import Engine
 from gptcalc.document import build
 from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, equations
 from gptcalc.equations.language import Lines
+from gptcalc.equations.symbols import Symbols
 from gptcalc.errors import InputError
 from gptcalc.sources import load
 from tests.conftest import Command
@@ -169,7 +170,7 @@ def test_latent_and_expanded(form: Any, per_token: int) -> None:
 def test_states_do_not_grow() -> None:
     """A recurrent state is kept in the states' type, a convolution's like keys; neither is per token."""
     past, heads = Index("S", 0, "past"), Index("n_heads", 4, "heads", "tp")
-    lines = Lines("mixer", "recurrent", {"s": past, "h": heads, "a": Index("d_head", 8, "channels")})
+    lines = Lines("mixer", "recurrent", {"s": past, "h": heads, "a": Index("d_head", 8, "channels")}, Symbols())
     lines.store("H[h,a] = h[t,h,a]", "state", Constant())
     lines.store("Γ[h] = c[t,h]", "convolution", Constant())
     lines.store("K[s,h] = k[s,h]", "keys", Pairs())

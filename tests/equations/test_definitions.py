@@ -24,8 +24,8 @@ CALLED = {
     "rmsnorm": "y[i] = rmsnorm_i(x[i])",
     "l2norm": "y[i] = l2norm_i(x[i])",
     "layernorm": "y[i] = layernorm_i(x[i])",
-    "rotate": "y[a] = rotate_{a,ϕ}(x[a], θ[ϕ])",
-    "rotate_adjacent": "y[a] = rotate_adjacent_{a,ϕ}(x[a], θ[ϕ])",
+    "rotate": "y[a] = rotate_{a,ϕ}(x[a], angle[ϕ])",
+    "rotate_adjacent": "y[a] = rotate_adjacent_{a,ϕ}(x[a], angle[ϕ])",
 }
 
 
@@ -34,7 +34,7 @@ def value(lines: tuple[str, ...], name: str) -> np.ndarray:
     run = Run(SMALL, equations(SMALL), {}, np.zeros(3, int), lambda *_: np.zeros(0))
     random = np.random.default_rng(3)
     run.values["x"] = random.normal(size=LENGTH if name in CALLED else ())
-    run.values["θ"] = random.normal(size=PAIRS)
+    run.values["angle"] = random.normal(size=PAIRS)
     constants = {"n": PAIRS if name.startswith("rotate") else LENGTH, "ε": 0.01}
     for text in lines:
         run.run(Line(text=text, kind="pointwise", component="other", scope=SCOPE, constants=constants))

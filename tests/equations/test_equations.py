@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from hypothesis import given, settings
 
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
-from gptcalc.analysis.params import params
+from gptcalc.analysis.params import ledger, params
 from gptcalc.analysis.why import why_flops, why_kv, why_params
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.equations import Entries, Pairs, Workload, equations
+from gptcalc.equations import polynomial as poly
 from gptcalc.equations.conditions import Near
 from gptcalc.sources import load
+from gptcalc.sources.preset import names
+from tests.reference_cases import DOCUMENTS, architecture
 from tests.strategies import documents
 
 GPT2: dict[str, Any] = {
@@ -212,3 +216,17 @@ def test_cache_and_flops_close(document: dict[str, Any]) -> None:
             assert found.total == sum(found.by_component.values()) == found.attention + found.weights
             assert found.total <= flops(model, context=9, batch=2, phase=phase, mla=mla, pairs="full").total
             assert why_flops(model, found, "total").value == found.total
+
+
+def test_what_a_formula_is_made_of_has_the_size_of_each_tensor() -> None:
+    """A tensor's ranges as symbols, multiplied, are its number of parameters at the symbols' values: halves of heads
+    and doubled widths included."""
+    for model in (*map(architecture, DOCUMENTS), *(load(name).architecture for name in names())):
+        lines = equations(model)
+        for entry in ledger(lines):
+            terms = poly.product(index.symbol for index in entry.tensor.indices)
+            found = sum(
+                n * prod(Fraction(lines.symbols[symbol]) ** power for symbol, power in powers)
+                for powers, n in terms.items()
+            )
+            assert found == entry.tensor.params, (model.name, entry.tensor.weight.key, terms)

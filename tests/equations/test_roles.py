@@ -15,6 +15,7 @@ from gptcalc.equations import Constant, Index, OfSource, Workload, equations
 from gptcalc.equations.conditions import Once
 from gptcalc.equations.language import Lines
 from gptcalc.equations.roles import Kind, Role, Stored, Use
+from gptcalc.equations.symbols import Symbols
 from gptcalc.sources import load
 from gptcalc.sources.huggingface.tensors import MATRICES
 from gptcalc.sources.preset import names as preset_names
@@ -105,7 +106,7 @@ HEADS = {
 
 def test_a_recurrent_mixer() -> None:
     """A state of 2·3·5 numbers, read and written once a token however long the past is."""
-    lines = Lines("lin", "recurrent", HEADS)
+    lines = Lines("lin", "recurrent", HEADS, Symbols())
     lines.sum("M[h,a,w] += k[t,h,a]·v[t,h,w]")
     lines.sum("o[t,h,w] = Σ_a q[t,h,a]·M[h,a,w]")
     lines.store("M[h,a,w] = S of the newest token", "state", Constant())
@@ -119,7 +120,7 @@ def test_a_recurrent_mixer() -> None:
 
 def test_cross_attention() -> None:
     """Keys of every source token, made once; scores of every new token against all of them."""
-    lines = Lines("cross", "attention", HEADS)
+    lines = Lines("cross", "attention", HEADS, Symbols())
     lines.sum("k[σ,h,a] = Σ_i c[σ,i]·W_K[i,h,a]", Once(), W_K="k")
     lines.store("K[σ,h,a] = k[σ,h,a]", "keys", OfSource())
     lines.sum("z[t,σ,h] = Σ_a q[t,h,a]·K[σ,h,a]")

@@ -20,7 +20,7 @@ from gptcalc.equations import Workload
 from gptcalc.equations.language import Index
 from gptcalc.equations.stages import in_passes
 from gptcalc.report.explain import PASSES, of_cache
-from gptcalc.report.legend import SIZES, index_in_words, legend
+from gptcalc.report.legend import SIZES, index_in_words, legend, shown
 from gptcalc.report.page.formulas import Formula
 
 #: by what indices are coloured
@@ -164,7 +164,7 @@ class _Page:
         return {
             s.symbol: [s.kind, self.words.place(s.meaning), [self.maths.place(_defined(d)) for d in s.definition]
                        if s.kind == "function" else
-                       [f"{value:g}" for value in s.values if s.symbol in own.constants] if s.kind == "number" else
+                       [shown(value) for value in s.values if s.symbol in own.constants] if s.kind == "number" else
                        letters.get(s.symbol, ())]
             for s in legend([(own, Workload(1))])
             if s.kind != "index"
