@@ -17,7 +17,7 @@ def scope(a: AltUp, d: Index, symbols: Symbols) -> dict[str, Index]:
 
 
 #: the least mean of squares of what is scaled to another's size
-LEAST = "1e-05"
+LEAST = 1e-05
 
 
 def spread(lines: Lines) -> None:
@@ -25,11 +25,11 @@ def spread(lines: Lines) -> None:
     lines.pointwise("r_X[t] = rms_i(x[t,i])")
     lines.sum("Y[t,e,i] = Σ_υ x[t,υ]·W_A[e,υ,i]", saved=2, W_A=Mark("projection", "streams"))
     scaled = _as_large("Y[t,λ − 1,i]")
-    lines.pointwise(f"X[t,λ,i] = {{x[t,i] if λ = 0; {scaled} otherwise}}", saved=2)
+    lines.pointwise(f"X[t,λ,i] = {{x[t,i] if λ = 0; {scaled} otherwise}}", saved=2, constants={"ε": LEAST})
 
 
 def _as_large(y: str) -> str:
-    return f"{y}·r_X[t]/√max(mean_i({y}²), {LEAST})"
+    return f"{y}·r_X[t]/√max(mean_i({y}²), ε)"
 
 
 def predict(lines: Lines, a: AltUp) -> None:
@@ -67,4 +67,4 @@ def merge(lines: Lines) -> None:
     lines.pointwise("r_X[t] = rms_i(X[t,λ,i]), λ = 0", Wanted())
     lines.sum("Y[t,e,i] = Σ_υ X[t,e + 1,υ]·W_B[e,υ,i]", Wanted(), saved=2, W_B=Mark("out", "streams"))
     mean = f"x[t,i] = mean_λ({{X[t,λ,i] if λ = 0; {_as_large('Y[t,λ − 1,i]')} otherwise}})"
-    lines.pointwise(mean, Wanted(), saved=2)
+    lines.pointwise(mean, Wanted(), saved=2, constants={"ε": LEAST})

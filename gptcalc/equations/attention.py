@@ -21,7 +21,7 @@ from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, of_mask, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve_beside, convolve_by_token
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, root, signed
+from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, plus, root
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation
 
@@ -32,7 +32,7 @@ def attention(lines: Lines, a: Attention, rotation: Rotation | None, dropout: bo
     if rotation is not None:
         rotation.frequencies(lines)
     if a.cca is not None:
-        convolved.mixed_heads(lines, a, a.cca, *head_indices(a))
+        convolved.mixed_heads(lines, *head_indices(a))
     if a.filter is not None:
         convolved.filtered(lines, a.filter)
     _queries(lines, a, rotation)
@@ -108,7 +108,7 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     elif a.experts is not None:
         chosen = Chosen(a.experts.top_k, a.experts.n_experts)
         lines.sum("ρ[t,η] = Σ_i n[t,i]·W_R[i,η]", saved=2, W_R=Mark("router", "router"))
-        lines.pointwise(f"R(t) = top_η({a.experts.top_k}, ρ[t,η])")
+        lines.pointwise(f"R(t) = top_η({lines.scope['j'].symbol}, ρ[t,η])")
         lines.pointwise("π[t,η] = softmax_{η | η ∈ R(t)}(ρ[t,η])")
         lines.sum(
             f"q_E[{ix('t', 'e', q, 'a')}] = Σ_i n[t,i]·W_Q[{ix('e', 'i', q, 'a')}]",
@@ -126,10 +126,11 @@ def _queries(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     positioned(lines, a, rotation, "q", f"q[{ix('t', slot, q, 'a')}]", q, "(S + t)" if a.with_target else "t")
     if a.scores.temperature is not None:
         whole = ix("t", slot, q, "a")
-        lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(a.scores.temperature)}")
+        lines.pointwise(f"q[{whole}] = q[{whole}]·{growth(lines, a.scores.temperature)}")
     if a.scores.log_length is not None:
         whole = ix("t", slot, q, "a")
-        lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {a.scores.log_length}))/ln({a.scores.log_length})")
+        length = lines.number("log_length", a.scores.log_length)
+        lines.pointwise(f"q[{whole}] = q[{whole}]·ln(max(t, {length}))/ln({length})")
 
 
 def _relative(lines: Lines, a: Attention, relative: RelativeBias) -> None:
@@ -140,7 +141,7 @@ def _relative(lines: Lines, a: Attention, relative: RelativeBias) -> None:
     if relative.limit is not None:
         limited(lines, states, "ŕ", relative.limit, "relative.factor", q)
     if a.scores.temperature is not None:
-        lines.pointwise(f"{states} = {states}·{growth(a.scores.temperature)}")
+        lines.pointwise(f"{states} = {states}·{growth(lines, a.scores.temperature)}")
     lines.sum(f"b_P[{ix('t', q, 'δ')}] = Σ_ŕ {states}·P[ŕ,δ]", component="other", P="relative.profiles")
 
 
@@ -173,7 +174,7 @@ def _keys_and_values(lines: Lines, a: Attention, rotation: Rotation | None, pair
     if a.clip is not None:
         clip(lines, f"v[{v}]", a.clip)
     if a.value_scale != 1.0:
-        lines.pointwise(f"v[{v}] = {signed(a.value_scale)}·v[{v}]")
+        lines.pointwise(f"v[{v}] = {lines.factor('scale_v', a.value_scale)}v[{v}]")
     positioned(lines, a, rotation, "k", f"k[{k}]", kv)
     _store(lines, a, pairs)
 
@@ -183,9 +184,9 @@ def _convolve_keys_and_values(lines: Lines, a: Attention, c: KeyValueConvolution
     terms = c.terms if c.scaled else 0
     for name, channel, source in (("k", "a", _input(a, "k")[1]), ("v", "w", _input(a, "v")[1])):
         if c.token_taps:
-            convolve_by_token(lines, name, source, kv, channel, f"{name}_conv", c.kernel, terms)
+            convolve_by_token(lines, name, source, kv, channel, f"{name}_conv", terms)
         else:
-            convolve_beside(lines, name, ix(kv, channel), f"{name}_conv", c.kernel, OF_KEYS, saved=2, terms=terms)
+            convolve_beside(lines, name, ix(kv, channel), f"{name}_conv", OF_KEYS, saved=2, terms=terms)
 
 
 def _store(lines: Lines, a: Attention, pairs: Pairs | None) -> None:
@@ -219,16 +220,16 @@ def _indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation
         rotation.turn(lines, "k_I[t,ι]", "ι")
     lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
     lines.sum(f"ζ[{score}] = Σ_ι q_I[{query}]·K_I[s,ι]", Pairs())
-    block = index.block
+    block, local = lines.number("block", index.block), lines.number("local", index.local)
     best = f"largest_{{s | ⌊s/{block}⌋ = b, s ≤ t}}(ζ[{score}])"
-    newest = f"⌊t/{block}⌋ − {index.local} < b ≤ ⌊t/{block}⌋"
+    newest = f"⌊t/{block}⌋ − {local} < b ≤ ⌊t/{block}⌋"
     lines.pointwise(f"I[{ix('t', 'b', kv)}] = {{∞ if {newest}; {best} otherwise}}")
-    lines.pointwise(f"{_choice(a, index)} = top_b({index.top_k}, I[{ix('t', 'b', kv)}])")
+    lines.pointwise(f"{_choice(a, index)} = top_b({lines.number('index_top_k', index.top_k)}, I[{ix('t', 'b', kv)}])")
 
 
 def _pooled_indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: Rotation | None) -> None:
     """Which complete blocks of keys all query heads attend to, by the mean of their keys."""
-    block = index.block
+    block = lines.number("block", index.block)
     lines.sum("q_I[t,j,ι] = Σ_i n[t,i]·W_IQ[i,j,ι]", saved=2, W_IQ=Mark("index.q", "block index"))
     norm_line(lines, index.norm, "q_I[t,j,ι]", "q_I[t,j,ι]", "ι", "index.q_norm", name="_J", saved=2)
     lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "block index"))
@@ -238,11 +239,11 @@ def _pooled_indexer(lines: Lines, a: Attention, index: BlockIndexer, rotation: R
     if rotation is not None:
         rotation.turn(lines, "q_I[t,j,ι]", "ι")
         rotation.turn(lines, "p_I[χ,ι]", "ι", f"({block}·χ)")
-    seen = Entries(block)
+    seen = Entries(index.block)
     lines.sum("ζ[t,χ,j] = Σ_ι q_I[t,j,ι]·p_I[χ,ι]", seen)
     lines.pointwise("I[t,χ] = Σ_j relu(ζ[t,χ,j])", seen)
     lines.pointwise(f"I_B[t,b] = {{∞ if b = ⌊(t + 1)/{block}⌋; I[t,b] otherwise}}")
-    lines.pointwise(f"{_choice(a, index)} = top_b({index.top_k}, I_B[t,b])")
+    lines.pointwise(f"{_choice(a, index)} = top_b({lines.number('index_top_k', index.top_k)}, I_B[t,b])")
 
 
 def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) -> None:
@@ -255,17 +256,23 @@ def _scores(lines: Lines, a: Attention, pairs: Condition | None, dropout: bool) 
     if a.scores.disentangled is not None:
         lines.pointwise(f"z[{here}] = z[{here}] + b_Z[{here}]", pairs)
     scale, width = a.scores.scale, root(lines.scope["a"], a.scores.kinds)
-    z = f"z[{here}]/{width}" if scale is None else f"z[{here}]" if scale == 1.0 else f"{number(scale)}·z[{here}]"
+    z = (
+        f"z[{here}]/{width}"
+        if scale is None
+        else f"z[{here}]"
+        if scale == 1.0
+        else f"{lines.number('scale_z', scale)}·z[{here}]"
+    )
     if a.scores.softcap is not None:
-        cap = number(a.scores.softcap)
+        cap = lines.number("softcap", a.scores.softcap)
         lines.pointwise(f"z[{here}] = {cap}·tanh({z}/{cap})", pairs, saved=2)
         z = f"z[{here}]"
     if a.position == "alibi":
-        lines.pointwise(f"slope[{q}] = {_slope(a)}")
-        factor = "" if a.scores.alibi_scale == 1.0 else f"{number(a.scores.alibi_scale)}·"
+        lines.pointwise(f"slope[{q}] = {_slope(lines, a)}")
+        factor = lines.factor("scale_slope", a.scores.alibi_scale)
         z = f"{z} − {factor}slope[{q}]·(t − s)"
     if a.scores.relative is not None:
-        near = f"t − s < {a.scores.relative.extent}"
+        near = f"t − s < {lines.scope['δ'].symbol}"
         lines.pointwise(f"b[{here}] = {{b_P[{ix('t', q, 't − s')}] if {near}; 0 otherwise}}", pairs)
         z = f"{z} + b[{here}]"
     if a.scores.buckets is not None:
@@ -305,7 +312,7 @@ def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
     lines.pointwise(f"b_Δ[{where}] = exp(A[{own}]·softplus(Δ[s,{own}])), {at}", saved=2, A="mask.A")
     chosen = f"J({ix('t', kv)})"
     lines.pointwise(f"ζ[{ix('t', where)}] = b_Δ[{where}]", Pairs())
-    lines.pointwise(f"{chosen} = top_s({mask.top_k}, ζ[{ix('t', where)}])")
+    lines.pointwise(f"{chosen} = top_s({lines.number('mask_top_k', mask.top_k)}, ζ[{ix('t', where)}])")
     return Pairs(top_k=mask.top_k, chosen=chosen)
 
 
@@ -325,14 +332,15 @@ def _difference(lines: Lines, a: Attention, d: Differential, pairs: Condition | 
     lines.pointwise(f"{out} = (1 − λ_0[])·{out}")
 
 
-def _slope(a: Attention) -> str:
+def _slope(lines: Lines, a: Attention) -> str:
     """ALiBi's slope of a head: 2^(−8/n), 2^(−16/n), …; where n is no power of two, the rest are every other slope of
     twice as many heads (arXiv:2108.12409)."""
     q, _ = head_indices(a)
-    head = q if q == "h" else f"({a.n_heads // a.n_kv_heads}·g + r)"
-    n = 2 ** int(math.log2(a.n_heads))
+    head = q if q == "h" else f"({lines.scope['r'].symbol}·g + r)"
+    power = 2 ** int(math.log2(a.n_heads))
+    n = lines.scope["h"].symbol if power == a.n_heads else lines.number("n_regular", power)
     first = f"2^(−8·({head} + 1)/{n})"
-    return first if n == a.n_heads else f"{{{first} if {head} < {n}; 2^(−4·(2·({head} − {n}) + 1)/{n}) otherwise}}"
+    return first if power == a.n_heads else f"{{{first} if {head} < {n}; 2^(−4·(2·({head} − {n}) + 1)/{n}) otherwise}}"
 
 
 def _output(lines: Lines, a: Attention) -> None:

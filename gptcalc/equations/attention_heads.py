@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gptcalc.architecture import LENGTH_EPS, Attention, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope
-from gptcalc.equations.language import Index, Lines, ix, number, plus, root, signed
+from gptcalc.equations.language import Index, Lines, ix, plus, root
 from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -67,11 +67,12 @@ def scope(a: Attention, d: Index, symbols: Symbols, d_source: int | None = None)
         letters["j"] = symbols.index("top_k", a.experts.top_k, "chosen", name)
     if a.index is not None:
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
-        letters["b"] = Index(f"⌈S/{a.index.block}⌉", 0, "entries", every=a.index.block)
+        block = symbols.number("block", a.index.block, name)
+        letters["b"] = Index(f"⌈S/{block}⌉", 0, "entries", every=a.index.block)
     if a.index is not None and a.index.n_heads is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
-        letters["χ"] = Index(f"⌊S/{a.index.block}⌋", 0, "entries", every=a.index.block)
-        letters["b"] = Index(f"⌊S/{a.index.block}⌋+1", 0, "entries", every=a.index.block)
+        letters["χ"] = Index(f"⌊S/{block}⌋", 0, "entries", every=a.index.block)
+        letters["b"] = Index(f"⌊S/{block}⌋+1", 0, "entries", every=a.index.block)
     letters |= pairs_scope(a.rope, d_head, symbols, name)
     if a.scores.relative is not None:
         letters["ŕ"] = symbols.index("d_relative", a.scores.relative.d, "channels", name)
@@ -94,17 +95,18 @@ def halves(letters: dict[str, Index]) -> dict[str, Index]:
     return found
 
 
-def growth(t: Temperature) -> str:
+def growth(lines: Lines, t: Temperature) -> str:
     """The factor of the query at position t."""
-    steps = f"(t + {t.shift})/{number(t.floor)}" if t.shift else f"t/{number(t.floor)}"
-    scale = signed(t.scale)
+    floor, scale = lines.number("floor", t.floor), lines.number("growth", t.scale)
+    steps = f"(t + {t.shift})/{floor}" if t.shift else f"t/{floor}"
     if t.form == "beyond":
         return f"(1 + {scale}·ln(max(1, {steps})))"
     return f"(1 + {steps})^{scale}" if t.form == "power" else f"(1 + {scale}·ln(1 + ⌊{steps}⌋))"
 
 
 def clip(lines: Lines, what: str, limit: float) -> None:
-    lines.pointwise(f"{what} = clip({what}, −{number(limit)}, {number(limit)})", saved=2)
+    most = lines.number("limit", limit)
+    lines.pointwise(f"{what} = clip({what}, −{most}, {most})", saved=2)
 
 
 def positioned(
@@ -125,7 +127,9 @@ def positioned(
     if norm is not None and norm.after_rope:
         qk_normed(lines, norm, name, whole, heads)
     if name == "q" and a.q_factors is not None:
-        lines.pointwise(f"{whole} = {factor(a.q_factors, 's_q', ix(heads, 'a'))}·{whole}", saved=2, s_q="q_scale")
+        lines.pointwise(
+            f"{whole} = {factor(lines, a.q_factors, 's_q', ix(heads, 'a'))}·{whole}", saved=2, s_q="q_scale"
+        )
 
 
 def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | None, heads: str) -> None:
@@ -135,7 +139,7 @@ def limited(lines: Lines, whole: str, channel: str, limit: float, key: str | Non
         factor: dict[str, Any] = {f"f_{name}": key}
         lines.pointwise(f"{whole} = f_{name}[{ix(heads, channel)}]·{whole}", saved=2, **factor)
     length = f"{root(lines.scope[channel])}·rms_{channel}({whole})"
-    shorter = f"{whole} = min(1, {number(limit)}/({length} + ε))·{whole}"
+    shorter = f"{whole} = min(1, {lines.number('longest', limit)}/({length} + ε))·{whole}"
     lines.pointwise(shorter, saved=2, constants={"ε": LENGTH_EPS})
 
 
@@ -153,6 +157,6 @@ def gated(lines: Lines, gate: OutputGate, here: str, heads: str, channel: str, s
     bias = plus(f"b_OG[{each if gate.bias == 'full' else heads}]", bool(gate.bias))
     lines.sum(f"{value} = Σ_{i} {source}·W_OG[{ix(i, each)}]{bias}", saved=2, W_OG="gate", b_OG="gate.bias")
     if gate.factors is not None:
-        lines.pointwise(f"{value} = {factor(gate.factors, 's_OG', each)}·{value}", saved=2, s_OG="gate_scale")
+        lines.pointwise(f"{value} = {factor(lines, gate.factors, 's_OG', each)}·{value}", saved=2, s_OG="gate_scale")
     function, out = "σ" if gate.function == "sigmoid" else gate.function, f"o[{ix(here, heads, channel)}]"
     lines.pointwise(f"{out} = {function}({value})·{out}", saved=2)

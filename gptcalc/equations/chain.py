@@ -69,5 +69,5 @@ def gru(lines: Lines, g: Gru, e: Embedding) -> None:
 
 def _behind(lines: Lines, name: str, other: str) -> None:
     """The slot's state, and the other vector behind it."""
-    d = lines.scope["i"].size
+    d = lines.scope["i"].symbol
     lines.pointwise(f"{name} = {{n[t,ẑ] if ẑ < {d}; {other.format(d)} otherwise}}", saved=2)

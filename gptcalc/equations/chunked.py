@@ -114,12 +114,14 @@ def decays(lines: Lines, chunk: int, where: str, earlier: bool = False) -> None:
 
 def at_its_end(lines: Lines, chunk: int, name: str, value: str) -> None:
     """What a value is at the last token of the chunk of t."""
-    lines.pointwise(f"{name} = {value.replace('[t', f'[min({chunk}·⌊t/{chunk}⌋ + {chunk - 1}, S − 1)', 1)}")
+    c = lines.number("chunk", chunk)
+    lines.pointwise(f"{name} = {value.replace('[t', f'[min({c}·⌊t/{c}⌋ + {c} − 1, S − 1)', 1)}")
 
 
 def at_its_begin(lines: Lines, chunk: int, state: str, before: str, left: str | None) -> None:
     """The first token of a chunk sets the state aside, of which so much is left at the chunk's end."""
-    begins = f"t = {chunk}·⌊t/{chunk}⌋"
+    c = lines.number("chunk", chunk)
+    begins = f"t = {c}·⌊t/{c}⌋"
     lines.pointwise(f"{before} = {{{state} if {begins}; {before} otherwise}}")
     if left is not None:
         lines.pointwise(f"{state} = {{{left}·{state} if {begins}; {state} otherwise}}")

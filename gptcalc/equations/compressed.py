@@ -110,7 +110,7 @@ def _compress(
     now = Completed(c.every)
     name = to.removeprefix("C")
     content, weight, share, table = f"c_C{name}", f"w_C{name}", f"β{name}", f"P{name}"
-    m = c.every
+    m = lines.scope["κ"].symbol
     lines.sum(f"{content}[t,{both}] = Σ_i n[t,i]·W_CK{name}[i,{both}]", saved=2, **_marked(f"W_CK{name}", f"{key}.kv"))
     lines.sum(f"{weight}[t,{both}] = Σ_i n[t,i]·W_CG{name}[i,{both}]", saved=2, **_marked(f"W_CG{name}", f"{key}.gate"))
     for what, of in (("O_c", content), ("O_w", weight)):
@@ -153,7 +153,7 @@ def _choose(
     lines.sum("ζ[t,χ,j] = Σ_ι q_I[t,j,ι]·C_I[χ,ι]", seen)
     lines.pointwise("ζ[t,χ,j] = relu(ζ[t,χ,j])", seen)
     lines.sum("I[t,χ] = Σ_j ω_I[t,j]·ζ[t,χ,j]", seen)
-    lines.pointwise(f"J(t) = top_χ({index.top_k}, I[t,χ])", seen)
+    lines.pointwise(f"J(t) = top_χ({lines.number('index_top_k', index.top_k)}, I[t,χ])", seen)
 
 
 def _attend(lines: Lines, a: CompressedAttention, window: Pairs, dropout: bool) -> None:

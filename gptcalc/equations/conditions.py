@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
 from gptcalc.equations.roles import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gptcalc.conventions import Logits, Pairing, Phase, SumsRun
 
 
@@ -47,7 +50,23 @@ def workload(architecture: Architecture, how: SumsRun) -> Workload:
     return Workload(how.length(architecture), how.phase, how.pairs, how.logits, how.source_length(architecture))
 
 
-class Pairs(Struct, frozen=True):
+class Lettered(Struct, frozen=True, kw_only=True):
+    """A condition whose numbers stand in lines as letters."""
+
+    names: tuple[tuple[str, str], ...] = ()  # what lines call its numbers
+    numbers: ClassVar[tuple[str, ...]] = ()  # which those are
+
+    def named(self, number: Callable[[str, int], str]) -> Self:
+        """The same, its numbers called as lines call them."""
+        given = ((name, getattr(self, name)) for name in self.numbers)
+        return replace(self, names=tuple((name, number(name, value)) for name, value in given if value is not None))
+
+    def letter(self, name: str) -> str:
+        """What lines call a number, else the number."""
+        return dict(self.names).get(name, str(getattr(self, name)))
+
+
+class Pairs(Lettered, frozen=True):
     """A token sees itself and what came before it, in its window or chunk, or its choice.
 
     What is chosen are top_k keys, or top_k blocks of keys, of which one is always the token's own block so far; with
@@ -64,16 +83,18 @@ class Pairs(Struct, frozen=True):
     both: bool = False
     roles: ClassVar[tuple[Role, ...]] = ("new", "past")
     counts: ClassVar[str] = "pairs"
+    numbers: ClassVar[tuple[str, ...]] = ("window", "chunk", "block")
 
     def __str__(self) -> str:
+        window, chunk = self.letter("window"), self.letter("chunk")
         if self.both:
-            return f"t − {self.window} < s < t + {self.window}" if self.window is not None else ""
+            return f"t − {window} < s < t + {window}" if self.window is not None else ""
         if self.window is not None:
-            return f"t − {self.window} < s ≤ t"
+            return f"t − {window} < s ≤ t"
         if self.chunk is not None:
-            return f"s ≤ t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
+            return f"s ≤ t, ⌊s/{chunk}⌋ = ⌊t/{chunk}⌋"
         if self.block is not None:
-            return f"s ≤ t, ⌊s/{self.block}⌋ ∈ {self.chosen}"
+            return f"s ≤ t, ⌊s/{self.letter('block')}⌋ ∈ {self.chosen}"
         if self.top_k is not None:
             return f"s ≤ t, s ∈ {self.chosen}"
         return "s ≤ t"
@@ -123,7 +144,7 @@ class Pairs(Struct, frozen=True):
         return ((self.top_k or 1) - 1) * (self.block or 1)
 
 
-class Strides(Struct, frozen=True):
+class Strides(Lettered, frozen=True):
     """A head's query sees the newest blocks of keys and, of those before, every stride-th: the heads' pairs together.
 
     firsts: the first block that each head sees however far away. groups: KV heads, which read what any of their query
@@ -138,9 +159,10 @@ class Strides(Struct, frozen=True):
     far: str
     roles: ClassVar[tuple[Role, ...]] = ("new", "past", "heads")
     counts: ClassVar[str] = "pairs of heads"
+    numbers: ClassVar[tuple[str, ...]] = ("local",)
 
     def __str__(self) -> str:
-        return f"s ≤ t, {self.far} < {self.local}"
+        return f"s ≤ t, {self.far} < {self.letter('local')}"
 
     def count(self, work: Workload) -> int:
         """How many triples of a head, a new token and one that it sees occur."""
@@ -176,7 +198,7 @@ def strides(last: int, stride: int) -> int:
     return last // stride + 1 if last >= 0 else 0
 
 
-class Within(Struct, frozen=True):
+class Within(Lettered, frozen=True):
     """A token and one of its chunk that is not behind it (or before it: `strict`); or such a pair and a third between
     them, from the earlier one on (`through`)."""
 
@@ -184,9 +206,11 @@ class Within(Struct, frozen=True):
     strict: bool = False
     through: bool = False
     roles: ClassVar[tuple[Role, ...]] = ("new", "past")
+    numbers: ClassVar[tuple[str, ...]] = ("chunk",)
 
     def __str__(self) -> str:
-        return f"s {'<' if self.strict else '≤'} t, ⌊s/{self.chunk}⌋ = ⌊t/{self.chunk}⌋"
+        chunk = self.letter("chunk")
+        return f"s {'<' if self.strict else '≤'} t, ⌊s/{chunk}⌋ = ⌊t/{chunk}⌋"
 
     @property
     def counts(self) -> str:
@@ -210,17 +234,18 @@ def triangle(n: int) -> int:
     return n * (n + 1) // 2
 
 
-class Entries(Struct, frozen=True):
+class Entries(Lettered, frozen=True):
     """A token sees the entries of `every` tokens that are complete with it, or its choice of them."""
 
     every: int
     top_k: int | None = None
     roles: ClassVar[tuple[Role, ...]] = ("new", "entries")
     counts: ClassVar[str] = "pairs"
+    numbers: ClassVar[tuple[str, ...]] = ("every",)
 
     def __str__(self) -> str:
         chosen = "" if self.top_k is None else ", χ ∈ J(t)"
-        return f"χ < ⌊(t + 1)/{self.every}⌋{chosen}"
+        return f"χ < ⌊(t + 1)/{self.letter('every')}⌋{chosen}"
 
     def kept(self, context: int) -> int:
         """How many entries there are."""
@@ -238,15 +263,17 @@ class Entries(Struct, frozen=True):
         return self.every * triangle(max(most - 1, 0)) + most * (work.context - most * self.every + 1)
 
 
-class Completed(Struct, frozen=True):
+class Completed(Lettered, frozen=True):
     """The entries that the new tokens complete."""
 
     every: int
     roles: ClassVar[tuple[Role, ...]] = ("entries",)
     counts: ClassVar[str] = "entries"
+    numbers: ClassVar[tuple[str, ...]] = ("every",)
 
     def __str__(self) -> str:
-        return f"⌊(S − T)/{self.every}⌋ ≤ χ < ⌊S/{self.every}⌋"
+        every = self.letter("every")
+        return f"⌊(S − T)/{every}⌋ ≤ χ < ⌊S/{every}⌋"
 
     def count(self, work: Workload) -> int:
         return work.context // self.every - (work.context - work.new_tokens) // self.every
@@ -319,15 +346,16 @@ class Once(Struct, frozen=True):
         return work.new_source
 
 
-class Near(Struct, frozen=True):
+class Near(Lettered, frozen=True):
     """The tokens that some new one sees in its window: of earlier ones those that the first new token reaches."""
 
     window: int
     roles: ClassVar[tuple[Role, ...]] = ("past",)
     counts: ClassVar[str] = "past"
+    numbers: ClassVar[tuple[str, ...]] = ("window",)
 
     def __str__(self) -> str:
-        return f"s > S − T − {self.window}"
+        return f"s > S − T − {self.letter('window')}"
 
     def count(self, work: Workload) -> int:
         return min(work.context, self.window - 1 + work.new_tokens)

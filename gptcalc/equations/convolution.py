@@ -15,37 +15,37 @@ OF_OUTPUT: ConvolutionLetters = ("ḱ", "ḵ")
 
 
 def convolve(
-    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
+    lines: Lines, name: str, rest: str, key: str, letters: ConvolutionLetters, saved: int = 0,
     bias: bool = False,
 ) -> str:  # fmt: skip
-    """The causal convolution of a symbol over the last `kernel` tokens, channel by channel (the indices `rest`): what
+    """The causal convolution of a symbol over the last tokens, channel by channel (the indices `rest`): what
     lines then call it."""
-    return _convolved(lines, name, rest, key, kernel, letters, saved, bias, lines.component)
+    return _convolved(lines, name, rest, key, letters, saved, bias, lines.component)
 
 
 def convolve_beside(
-    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int = 0,
+    lines: Lines, name: str, rest: str, key: str, letters: ConvolutionLetters, saved: int = 0,
     terms: int = 0,
 ) -> None:  # fmt: skip
     """A symbol plus its convolution; terms: where the sum is divided by the square root of so many."""
     y = f"{name}[t,{rest}]"
-    more = _convolved(lines, name, rest, key, kernel, letters, 0, False, "other")
-    lines.pointwise(_added(y, more, terms), saved=saved)
+    more = _convolved(lines, name, rest, key, letters, 0, False, "other")
+    lines.pointwise(_added(lines, y, more, terms), saved=saved)
 
 
 def _convolved(
-    lines: Lines, name: str, rest: str, key: str, kernel: int, letters: ConvolutionLetters, saved: int, bias: bool,
+    lines: Lines, name: str, rest: str, key: str, letters: ConvolutionLetters, saved: int, bias: bool,
     component: str,
 ) -> str:  # fmt: skip
     token, before = letters
     out, near = f"{hatted(name)}[t,{rest}]", f"{name}_C[t,{token},{rest}]"
     of = name.replace("_", "")
     weight, offset = f"W_C{of}", f"b_C{of}"
-    lines.pointwise(f"{near} = {name}[t − {kernel - 1} + {token},{rest}]")
+    lines.pointwise(f"{near} = {name}[t − {lines.scope[token].symbol} + 1 + {token},{rest}]")
     marks: dict[str, Any] = {weight: key, offset: f"{key}.bias"}
     text = f"{out} = Σ_{token} {near}·{weight}[{token},{rest}]{plus(f'{offset}[{rest}]', bias)}"
     lines.sum(text, None, saved, component, **marks)
-    _keep(lines, name, rest, kernel, before)
+    _keep(lines, name, rest, lines.scope[token].symbol, before)
     return out
 
 
@@ -55,18 +55,16 @@ def hatted(name: str) -> str:
     return f"{letter}̂{rest}"
 
 
-def _keep(lines: Lines, name: str, rest: str, kernel: int, before: str) -> None:
+def _keep(lines: Lines, name: str, rest: str, kernel: str, before: str) -> None:
     """What the next tokens need of these."""
-    lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel - 1} + {before},{rest}]", "convolution", Constant())
+    lines.store(f"R_{name}[{before},{rest}] = {name}[S − {kernel} + 1 + {before},{rest}]", "convolution", Constant())
 
 
-def _added(y: str, more: str, terms: int) -> str:
-    return f"{y} = ({y} + {more})/√{terms}" if terms else f"{y} = {y} + {more}"
+def _added(lines: Lines, y: str, more: str, terms: int) -> str:
+    return f"{y} = ({y} + {more})/√{lines.number('n_terms', terms)}" if terms else f"{y} = {y} + {more}"
 
 
-def convolve_by_token(
-    lines: Lines, name: str, source: str, heads: str, channel: str, key: str, kernel: int, terms: int
-) -> None:
+def convolve_by_token(lines: Lines, name: str, source: str, heads: str, channel: str, key: str, terms: int) -> None:
     """The same with taps that each token adds something to, one number a tap and head, made of its input. Of these
     taps the first is the token's own, the last the farthest."""
     token, before = OF_KEYS
@@ -80,8 +78,8 @@ def convolve_by_token(
     lines.pointwise(f"{taps} = {own}[{token},{rest}] + {made}", saved=2, component="other", **kernels)
     lines.pointwise(f"{near} = {name}[t − {token},{rest}]")
     lines.sum(f"{name}̂[t,{rest}] = Σ_{token} {near}·{taps}", component="other")
-    _keep(lines, name, rest, kernel, before)
-    lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)
+    _keep(lines, name, rest, lines.scope[token].symbol, before)
+    lines.pointwise(_added(lines, y, f"{name}̂[t,{rest}]", terms), saved=2)
 
 
 def convolution_scope(kernel: int, section: str, symbols: Symbols, letters: ConvolutionLetters) -> dict[str, Index]:

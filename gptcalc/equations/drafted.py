@@ -9,7 +9,7 @@ from __future__ import annotations
 from gptcalc.architecture import Attention
 from gptcalc.equations import attention_heads
 from gptcalc.equations.conditions import Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, number, plus, root
+from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, plus, root
 from gptcalc.equations.rope import Rotation
 
 #: where the block's slots stand: behind all tokens so far
@@ -27,7 +27,7 @@ def scored(lines: Lines, a: Attention, rotation: Rotation | None) -> None:
     here, beside, query = ix("t", "s", q), ix("t", "ţ", q), ix("t", q, "a")
     lines.sum(f"z[{here}] = Σ_a q[{query}]·K[{k}]")
     lines.sum(f"z_B[{beside}] = Σ_a q[{query}]·k_B[{ix('ţ', kv, 'a')}]")
-    factor = f"/{root(lines.scope['a'])}" if a.scores.scale is None else f"·{number(a.scores.scale)}"
+    factor = f"/{root(lines.scope['a'])}" if a.scores.scale is None else f"·{lines.number('scale_z', a.scores.scale)}"
     one, other = f"z[{here}]{factor}", f"z_B[{beside}]{factor}"
     lines.pointwise(f"α[{here}] = softmax_s({one}; {other})", saved=2, flash=LOG_SUM_EXP)
     lines.pointwise(f"α_B[{beside}] = softmax_ţ({other}; {one})", saved=2)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
-from gptcalc.equations.language import Index, Lines, Mark, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.relative import type_of
 from gptcalc.equations.symbols import Symbols
@@ -36,7 +36,7 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
     backward pass keeps; `tied`: the token table is another stack's; `token`: which one is read."""
     mark = table(e, tied)
-    scale = "" if e.scale == 1.0 else f"{signed(e.scale)}·"
+    scale = lines.factor("scale_x", e.scale)
     late = narrow and e.projected != "token"
     x, i = ("x_E[t,ĩ]", "ĩ") if late else ("x[t,i]", "i")
     added = e.position == "learned" or bool(e.types)  # then only the sum is needed again
@@ -54,7 +54,7 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
         norm_line(lines.under("norm"), e.norm, x, x, i, "norm", saved=kept)
     positions(lines, e, x, 0 if e.types else whole)
     if e.types:
-        kind = "0" if e.type_of is None else type_of(e.type_of, "t")
+        kind = "0" if e.type_of is None else type_of(lines, e.type_of, "t")
         lines.pointwise(f"{x} = {x} + E_T[ṯ,{i}], ṯ = {kind}", saved=whole, E_T=Mark("types", "types"))
     if late and e.projected == "sum":
         project(lines, e, kept)
@@ -70,13 +70,14 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
 
 def beside(lines: Lines, e: Embedding, kept: int) -> None:
     """x[t,i] of the token's row and rows of other tables behind it, the first of each where nothing is given."""
-    pieces, at = [f"x[t,ẑ] if ẑ < {e.width}"], e.width
-    for n, other in enumerate(e.beside):
+    at = lines.scope["i" if "ĩ" not in lines.scope else "ĩ"].symbol
+    pieces = [f"x[t,ẑ] if ẑ < {at}"]
+    for n in range(len(e.beside)):
         row, column, name = ROWS[n], COLUMNS[n], f"e_{'AB'[n]}"
         marks: dict[str, Any] = {f"E_{'AB'[n]}": f"beside.{n}"}
         lines.pointwise(f"{name}[t,{column}] = E_{'AB'[n]}[{row},{column}], {row} = 0", saved=2, **marks)
-        here = f"{name}[t,ẑ − {at}]"
-        at += other.d
+        here = f"{name}[t,ẑ − {at if n == 0 else f'({at})'}]"
+        at += f" + {lines.scope[column].symbol}"
         pieces.append(f"{here} otherwise" if n == len(e.beside) - 1 else f"{here} if ẑ < {at}")
     lines.pointwise(f"x_E[t,ẑ] = {{{'; '.join(pieces)}}}", saved=2)
     lines.sum("x[t,i] = Σ_ẑ x_E[t,ẑ]·W_E[ẑ,i] + b_E[i]", None, kept, "other", W_E="projection", b_E="projection.bias")
@@ -98,19 +99,23 @@ def positions(lines: Lines, e: Embedding, x: str, kept: int) -> None:
     if e.position == "learned":
         lines.pointwise(f"{x} = {x} + P[τ,{i}], τ = {row}", saved=kept, P=Mark("position", "positions"))
     elif e.position == "sinusoidal":
-        lines.pointwise(f"{x} = {x} + {_sines(e, i, f'({row})')}")
+        lines.pointwise(f"{x} = {x} + {_sines(lines, e, i, f'({row})')}")
 
 
-def _sines(e: Embedding, i: str, row: str) -> str:
+def _sines(lines: Lines, e: Embedding, i: str, row: str) -> str:
     """Sine and cosine of the position in channel i (arXiv:1706.03762, §3.5)."""
-    d = e.width if i != "i" else "d"
+    d, base = lines.scope[i].symbol, lines.number("θ", SINES)
     if e.sinusoids == "interleaved":
-        angle = f"{row}/10000^(2·⌊{i}/2⌋/{d})"
+        angle = f"{row}/{base}^(2·⌊{i}/2⌋/{d})"
         return f"{{sin({angle}) if {i} = 2·⌊{i}/2⌋; cos({angle}) otherwise}}"
-    half = (e.width + 1) // 2
-    spacing = f"({{}}/{max(half - 1, 1)})" if e.sinusoids == "tensor2tensor" else f"(2·{{}}/{d})"
-    first, second = (f"{row}/10000^{spacing.format(place)}" for place in (i, f"({i} − {half})"))
+    half = f"{d}/2" if e.width % 2 == 0 else f"({d} + 1)/2"
+    spacing = f"({{}}/{f'({half} − 1)' if e.width > 2 else '1'})" if e.sinusoids == "tensor2tensor" else f"(2·{{}}/{d})"
+    first, second = (f"{row}/{base}^{spacing.format(place)}" for place in (i, f"({i} − {half})"))
     return f"{{sin({first}) if {i} < {half}; cos({second}) otherwise}}"
+
+
+#: the base of the frequencies of sines and cosines
+SINES = 10000.0
 
 
 def project(lines: Lines, e: Embedding, kept: int) -> None:

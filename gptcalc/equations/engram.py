@@ -14,7 +14,7 @@ from gptcalc.equations.language import Index, Lines, Mark, ix, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
-LEAST = "1e-06"  # of what the root is taken of
+LEAST = 1e-06  # of what the root is taken of
 
 
 def scope(m: Engram, d: Index, streams: Streams | None, symbols: Symbols) -> dict[str, Index]:
@@ -26,7 +26,7 @@ def scope(m: Engram, d: Index, streams: Streams | None, symbols: Symbols) -> dic
         "ḫ": symbols.index("n_hashes", len(m.hashing.rows), "heads", name),
         "ḍ": symbols.index("d_row", m.d_row, "channels", name),
         OF_KEYS[0]: symbols.index("kernel", m.kernel, "taps", name),
-        OF_KEYS[1]: symbols.derived(f"{m.hashing.longest}·(kernel−1)", m.reach, "taps"),
+        OF_KEYS[1]: symbols.index("reach", m.reach, "taps", name),
     }
     return letters if streams is None else {**letters, "λ": symbols.index("n_streams", streams.n, "streams")}
 
@@ -45,11 +45,11 @@ def engram(lines: Lines, m: Engram, several: bool) -> None:
     lines.sum("v_N[t,i] = Σ_{ḫ,ḍ} e_N[t,ḫ,ḍ]·W_NV[ḫ,ḍ,i]", saved=2, W_NV=Mark("v", "looked-up values"))
     lines.sum(f"g_N[{each}] = Σ_i k_N[{here}]·n[{here}]", saved=2)
     lines.pointwise(f"g_N[{each}] = g_N[{each}]/{root(lines.scope['i'])}")
-    size = f"√max(abs(g_N[{each}]), {LEAST})"
-    lines.pointwise(f"g_N[{each}] = {{{size} if g_N[{each}] > 0; −{size} otherwise}}", saved=2)
+    size = f"√max(abs(g_N[{each}]), ε)"
+    lines.pointwise(f"g_N[{each}] = {{{size} if g_N[{each}] > 0; −{size} otherwise}}", saved=2, constants={"ε": LEAST})
     lines.pointwise(f"u_N[{here}] = σ(g_N[{each}])·v_N[t,i]", saved=2)
     norm_line(lines, m.conv_norm, f"c_N[{here}]", f"u_N[{here}]", "i", "conv_norm", own, "_C", 2)
-    far, apart = m.reach, m.hashing.longest
+    far, apart = lines.scope[OF_KEYS[1]].symbol, lines.number("longest_gram", m.hashing.longest)
     lines.pointwise(f"c_N_C[t,κ,{own}] = c_N[t − {far} + {apart}·κ,{own}]")
     lines.sum(f"ĉ_N[{here}] = Σ_κ c_N_C[t,κ,{own}]·W_NC[κ,{own}]", saved=2, W_NC="conv")
     lines.store(f"R_N[ķ,{own}] = c_N[S − {far} + ķ,{own}]", "convolution", Constant())

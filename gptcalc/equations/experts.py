@@ -21,7 +21,7 @@ from gptcalc.architecture import (
     TopkSoftmax,
 )
 from gptcalc.equations.conditions import Chosen
-from gptcalc.equations.language import ENTERS, LEAVES, Aside, Index, Line, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import ENTERS, LEAVES, Aside, Index, Line, Lines, Mark, plus
 from gptcalc.equations.mlp import OWN, Activation, Names, feed_forward
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -82,7 +82,7 @@ TOKEN, READ = re.compile(r"\bt\b"), re.compile(rf"\b([{ENTERS}{LEAVES}])\[(?={IM
 
 def _of_images(lines: Lines, m: Experts, token: str) -> None:
     """The same of images' tokens alone; others get nothing of it."""
-    own = Lines(lines.prefix, lines.component, lines.scope)
+    own = lines.apart()
     _routed(own, m, token)
     lines.pointwise(f"n_img[{IMAGES},i] = n[image({IMAGES}),i]")
     lines.lines += [_of_an_image(line) for line in own.lines]
@@ -116,7 +116,7 @@ def _routed(lines: Lines, m: Experts, token: str) -> None:
             norm_line(lines, m.latent.out_norm, "y_L[t,ě]", "y_L[t,ě]", "ě", "latent_out_norm", name="_y", saved=2)
         lines.sum("y[t,i] = Σ_ě y_L[t,ě]·W_Y[ě,i]", W_Y="latent_up")
     if m.n_identity and m.identity == "input":
-        identities = f"Σ_{{η | η ≥ {m.n_experts}, η ∈ R(t)}} π[t,η]·n[t,i]"
+        identities = f"Σ_{{η | η ≥ {lines.scope['e'].symbol}, η ∈ R(t)}} π[t,η]·n[t,i]"
         lines.pointwise(f"y[t,i] = y[t,i] + {identities}")
 
 
@@ -139,9 +139,9 @@ def _router(lines: Lines, m: Experts, token: str) -> None:
         logits = f"ρ[t,η] = Σ_{i} {source}·W_R[{i},η]{bias}"
         lines.sum(logits, None, 2, router, W_R=Mark("router", "router"), b_R="router.bias")
     if m.router.logit_scale != 1.0:
-        lines.pointwise(f"ρ[t,η] = {signed(m.router.logit_scale)}·ρ[t,η]", component=router)
+        lines.pointwise(f"ρ[t,η] = {lines.factor('scale_ρ', m.router.logit_scale)}ρ[t,η]", component=router)
     if m.router.softcap is not None:
-        cap = number(m.router.softcap)
+        cap = lines.number("softcap_ρ", m.router.softcap)
         lines.pointwise(f"ρ[t,η] = {cap}·tanh(ρ[t,η]/{cap})", component=router)
     _choose(lines, m, token)
     _weigh(lines, m)
@@ -181,29 +181,35 @@ def _router_layers(lines: Lines, layers: RouterLayers, source: str) -> str:
     return "n_H[t,ṗ]"
 
 
+def _members(lines: Lines) -> str:
+    """How many of what the router chooses from are a group."""
+    of = lines.scope["ψ" if "ψ" in lines.scope else "η"].symbol
+    return f"{f'({of})' if '+' in of else of}/{lines.scope['ē'].symbol}"
+
+
 def _choose(lines: Lines, m: Experts, token: str) -> None:
     """R(t): the experts of a token."""
+    top_k = lines.number("top_k", m.top_k)
     if isinstance(m.choice, Hash):
-        lines.pointwise(f"R(t) = listed_η({m.top_k}, {token})", component="router")
+        lines.pointwise(f"R(t) = listed_η({top_k}, {token})", component="router")
         return
     one = "ψ" if m.sink is not None else "η"  # which runs over what may be chosen
     score = SCORES.get(m.router.kind, "ρ[t,η]").replace("η", one) + f" + b_S[{one}]" * m.selection_bias
     over = one
     if m.groups is not None and m.groups.n > 1:
-        members = (m.n_experts + m.n_identity) // m.groups.n
+        members = _members(lines)
         merit = "largest" if m.groups.score == "max" else "best_two"
-        text = f"B(t) = top_ē({m.groups.top_k}, {merit}_{{{one} | ⌊{one}/{members}⌋ = ē}}({score}))"
+        groups = lines.number("top_groups", m.groups.top_k)
+        text = f"B(t) = top_ē({groups}, {merit}_{{{one} | ⌊{one}/({members})⌋ = ē}}({score}))"
         lines.pointwise(text, component="router", b_S=Mark("selection_bias", "selection"))
-        over = f"{{{one} | ⌊{one}/{members}⌋ ∈ B(t)}}"
-    lines.pointwise(
-        f"R(t) = top_{over}({m.top_k}, {score})", component="router", b_S=Mark("selection_bias", "selection")
-    )
+        over = f"{{{one} | ⌊{one}/({members})⌋ ∈ B(t)}}"
+    lines.pointwise(f"R(t) = top_{over}({top_k}, {score})", component="router", b_S=Mark("selection_bias", "selection"))
 
 
 def _weigh(lines: Lines, m: Experts) -> None:
     """π[t,η], of the chosen ones and of shared experts that the router weighs, too."""
     router = "router"
-    among = f"η ≥ {m.n_experts}" if m.sink is not None else ""
+    among = f"η ≥ {lines.scope['e'].symbol}" if m.sink is not None else ""
     match m.router:
         case TopkSoftmax():
             share = "softmax_{η | η ∈ R(t)}(ρ[t,η])"
@@ -212,14 +218,14 @@ def _weigh(lines: Lines, m: Experts) -> None:
         case SparseMixer(
             jitter=jitter
         ):  # one after the other, by a softmax over those left within a margin (arXiv:2409.12136)
-            margin = f"{number(2 * jitter)}·max(abs(ρ[t,e]), ρ[t,η])"
+            margin = f"{lines.number('margin', 2 * jitter)}·max(abs(ρ[t,e]), ρ[t,η])"
             near = f"ρ[t,e] ≤ ρ[t,η], ρ[t,η] − ρ[t,e] ≤ {margin}"
             share = f"1/(Σ_{{e | {near}}} exp(ρ[t,e] − ρ[t,η]))"
         case Softmax() | Sigmoid() | SqrtSoftplus():
             share = SCORES[m.router.kind]
         case _ as never:
             assert_never(never)
-    factor = "" if m.router.scale == 1.0 else f"{signed(m.router.scale)}·"
+    factor = lines.factor("scale_π", m.router.scale)
     factor += "s_π[]·" * m.router.learned_scale
     scales = "·s_E[η]" * (m.router.scales is not None)
     if m.normalize:
@@ -239,7 +245,7 @@ def _expert_layers(lines: Lines, m: Experts, source: str, width: str, chosen: Ch
     i = width
     keys = {"gate": "gate", "up": "up"}
     weigh = "" if m.weight_at == "input" else "π[t,e]·"
-    activation = Activation(m.activation, m.clamp, m.clamp_at, m.softcaps)
+    activation = Activation.of(lines, m.activation, m.clamp, m.clamp_at, m.softcaps)
     normed = m.expert_norm is not None
     feed_forward(lines, "f", source, activation, m.bias, keys, "e,", chosen, kept=not weigh or normed)
     if m.expert_norm is not None:
@@ -274,12 +280,11 @@ def _shared(lines: Lines, m: Experts, shared: SharedExperts) -> None:
     name = "shared_experts"
     keys = {"gate": "shared.gate", "up": "shared.up"}
     bias = ("gate", "up", "down") if "shared" in m.bias else ()
-    activation = Activation(m.activation, m.shared_clamp, m.clamp_at, m.softcaps)
+    activation = Activation.of(lines, m.activation, m.shared_clamp, m.clamp_at, m.softcaps)
     kept = m.sink is None
     feed_forward(lines, "ḟ", "n[t,i]", activation, bias, keys, component=name, kept=kept, names=SHARED)
     if m.sink is not None:
-        width = shared.d_ff // shared.n
-        share = f"π[t,{m.n_experts} + ⌊ḟ/{width}⌋]"
+        share = f"π[t,{lines.scope['e'].symbol} + ⌊ḟ/{lines.number('d_one', shared.d_ff // shared.n)}⌋]"
         lines.pointwise(f"H_S[t,ḟ] = {share}·H_S[t,ḟ]", None, 2, name)
     out = plus("b_DS[i]", bool(bias))
     text = f"y_S[t,i] = Σ_ḟ H_S[t,ḟ]·W_DS[ḟ,i]{out}"

@@ -240,8 +240,9 @@ def walk(node: Node) -> Iterator[Node]:
 LETTER = r"[^\W\d_]"
 NAME = LETTER + r"[\w′̂]*"
 OVER_PATTERN = "|".join(sorted(OVER, key=len, reverse=True))
+#: behind a function over indices one letter and a bracket, or several: top_k alone is a name
 TOKEN = re.compile(
-    rf"\s*(?:(?P<over>{OVER_PATTERN})_(?=\{{|{LETTER}(?![\w′̂]))|(?P<number>∞|\d+(?:\.\d+)?(?:e[+-]?\d+)?)|(?P<name>{NAME})"
+    rf"\s*(?:(?P<over>Σ(?=_(?:\{{|{LETTER}(?![\w′̂])))|(?:{OVER_PATTERN})(?=_(?:\{{|{LETTER}\()))_|(?P<number>∞|\d+(?:\.\d+)?(?:e[+-]?\d+)?)|(?P<name>{NAME})"
     r"|(?P<sign>\+=|[=+−·/^√⌊⌋()\[\]{},;|<≤>≥≠∈²³]))"
 )
 COMPARISONS = ("=", "≠", "<", "≤", ">", "≥")

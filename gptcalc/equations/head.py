@@ -7,7 +7,7 @@ from typing import Any
 from gptcalc.architecture import Dense, Embedding, Head, Pooler
 from gptcalc.equations import chain, embedding
 from gptcalc.equations.conditions import Wanted
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, plus
 from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -48,12 +48,12 @@ def logits(lines: Lines, head: Head, e: Embedding, narrow: bool) -> None:
         text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
         lines.sum(text, Wanted(), saved=4, W_voc=matrix, b_voc="head.bias")
     if head.factors is not None:
-        text = f"logits[t,u] = {factor(head.factors, 's_voc', 'u')}·logits[t,u]"
+        text = f"logits[t,u] = {factor(lines, head.factors, 's_voc', 'u')}·logits[t,u]"
         lines.pointwise(text, Wanted(), saved=4, s_voc="head.scale")
     if head.scale != 1.0:
-        lines.pointwise(f"logits[t,u] = {signed(head.scale)}·logits[t,u]", Wanted())
+        lines.pointwise(f"logits[t,u] = {lines.factor('scale_u', head.scale)}logits[t,u]", Wanted())
     if head.softcap is not None:
-        cap = number(head.softcap)
+        cap = lines.number("softcap_u", head.softcap)
         lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", Wanted())
     if head.markov is not None:
         chain.markov(lines, head.markov)

@@ -44,4 +44,4 @@ def _projected(lines: Lines, m: HierarchicalRecurrence, name: str, key: str) -> 
     marks: dict[str, Any] = {f"W_{name.upper()}": key}
     here = f"{name}[t,ẇ]"
     lines.sum(f"{here} = Σ_i n[t,i]·W_{name.upper()}[i,ẇ]", None, 2, **marks)
-    return here if m.kernel is None else convolve(lines, name, "ẇ", f"{key}_conv", m.kernel, OF_KEYS, saved=2)
+    return here if m.kernel is None else convolve(lines, name, "ẇ", f"{key}_conv", OF_KEYS, saved=2)

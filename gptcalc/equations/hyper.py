@@ -9,7 +9,7 @@ from typing import Any
 
 from gptcalc.architecture import Streams
 from gptcalc.equations.conditions import Condition, Wanted
-from gptcalc.equations.language import Index, Lines, number
+from gptcalc.equations.language import Index, Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -33,16 +33,22 @@ def join(lines: Lines, s: Streams) -> None:
     """X[t,λ,i] → x[t,i], what the sublayer reads; and the coefficients for what comes behind it."""
     if s.rank is not None:
         _join_channels(lines, s)
-        count = lines.scope["λ"].size
+        count = lines.scope["λ"].symbol
         lines.sum("S_X[t,ñ] = Σ_{λ,i} n_X[t,λ,i]·W_X[λ,i,ñ]", saved=2, W_X="spread")
-        lines.pointwise(f"S_X[t,ñ] = {number(s.magnitude)}·σ(S_X[t,ñ]/{count})", saved=2)
+        lines.pointwise(f"S_X[t,ñ] = {lines.number('magnitude', s.magnitude)}·σ(S_X[t,ñ]/{count})", saved=2)
         return
     _coefficients(lines, s, "ψ")
     here, n = "s_X[δ]·ξ[t,ψ] + b_X[ψ]", lines.scope["λ"].symbol
     marks: dict[str, Any] = {"s_X": "scale", "b_X": "base"}
-    lines.pointwise(f"J_X[t,λ] = σ({here}) + {number(s.eps)}, δ = 0, ψ = λ", saved=2, **marks)
-    floor = "" if s.mixed else f" + {number(s.eps)}"
-    lines.pointwise(f"S_X[t,λ] = {number(s.magnitude)}·σ({here}){floor}, δ = 1, ψ = {n} + λ", saved=2, **marks)
+    eps = {"ε": s.eps}
+    lines.pointwise(f"J_X[t,λ] = σ({here}) + ε, δ = 0, ψ = λ", saved=2, constants=eps, **marks)
+    floor = "" if s.mixed else " + ε"
+    lines.pointwise(
+        f"S_X[t,λ] = {lines.number('magnitude', s.magnitude)}·σ({here}){floor}, δ = 1, ψ = {n} + λ",
+        saved=2,
+        constants=eps,
+        **marks,
+    )
     if s.mixed:
         _mix(lines, s, here, marks)
     lines.sum("x[t,i] = Σ_λ J_X[t,λ]·X[t,λ,i]", saved=2)
@@ -51,8 +57,10 @@ def join(lines: Lines, s: Streams) -> None:
 def _mix(lines: Lines, s: Streams, here: str, marks: dict[str, Any]) -> None:
     """What mixes the streams with each other."""
     n = lines.scope["λ"].symbol
-    lines.pointwise(f"M_X[t,ñ,λ] = softmax_λ({here}) + {number(s.eps)}, δ = 2, ψ = 2·{n} + {n}·ñ + λ", **marks)
-    mixed = f"M_X[t,ñ,λ] = sinkhorn_{{ñ,λ}}(M_X[t,ñ,λ], {s.iterations})"
+    lines.pointwise(
+        f"M_X[t,ñ,λ] = softmax_λ({here}) + ε, δ = 2, ψ = 2·{n} + {n}·ñ + λ", constants={"ε": s.eps}, **marks
+    )
+    mixed = f"M_X[t,ñ,λ] = sinkhorn_{{ñ,λ}}(M_X[t,ñ,λ], {lines.number('iterations', s.iterations)})"
     lines.pointwise(mixed, saved=2, constants={"ε": s.eps})
 
 
@@ -69,14 +77,14 @@ def end(lines: Lines, s: Streams) -> None:
         _join_channels(lines, s, Wanted())
         return
     _coefficients(lines, s, "ñ", Wanted())
-    text = f"J_X[t,ñ] = σ(s_X[]·ξ[t,ñ] + b_X[ñ]) + {number(s.eps)}"
-    lines.pointwise(text, Wanted(), 2, s_X="scale", b_X="base")
+    text = "J_X[t,ñ] = σ(s_X[]·ξ[t,ñ] + b_X[ñ]) + ε"
+    lines.pointwise(text, Wanted(), 2, constants={"ε": s.eps}, s_X="scale", b_X="base")
     lines.sum("x[t,i] = Σ_ñ J_X[t,ñ]·X[t,ñ,i]", Wanted(), saved=2)
 
 
 def _join_channels(lines: Lines, s: Streams, condition: Condition | None = None) -> None:
     """The mean of the streams, normed, each channel of each as far as all of them say, by way of a bottleneck."""
-    n = lines.scope["λ"].size
+    n = lines.scope["λ"].symbol
     norm_line(lines, s.norm, "n_X[t,λ,i]", "X[t,λ,i]", "i", "norm", "λ,i", saved=2, condition=condition)
     lines.sum("ℓ_X[t,ẓ] = Σ_{λ,i} n_X[t,λ,i]·D_X[λ,i,ẓ]", condition, 2, D_X="down")
     lines.pointwise(f"ℓ_X[t,ẓ] = silu(ℓ_X[t,ẓ]/{n})", condition, 2)

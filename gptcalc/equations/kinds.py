@@ -222,7 +222,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case GatedRecurrence():
             from gptcalc.equations import recurrent
 
-            recurrent.gated_recurrence(lines, mixer)
+            recurrent.gated_recurrence(lines)
         case HierarchicalRecurrence():
             from gptcalc.equations import hierarchical
 

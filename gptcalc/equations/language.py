@@ -41,7 +41,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.architecture import Prefix
-from gptcalc.equations.conditions import Chosen, Condition, Constant, Keep, Within, Workload
+from gptcalc.equations.conditions import Chosen, Condition, Constant, Keep, Lettered, Within, Workload
 from gptcalc.equations.roles import LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 from gptcalc.equations.statement import Reference, Statement, parse
 
@@ -373,6 +373,10 @@ class Lines:
         self.numbers[name] = value
         return name
 
+    def factor(self, name: str, value: float) -> str:
+        """The letter of a number in front of what it multiplies; nothing where it is 1."""
+        return "" if value == 1.0 else f"{self.number(name, value)}·"
+
     def during(self, passes: Passes, lines: Lines) -> None:
         """Lines that run in some passes of a loop alone."""
         self.lines += [replace(line, passes=passes) for line in lines.lines]
@@ -450,7 +454,11 @@ class Lines:
     ) -> None:
         where = component or self.component
         marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()}
-        numbers = {name: value for name, value in self.numbers.items() if name in text}
+        whole = text
+        if isinstance(condition, Lettered):
+            condition = condition.named(self.number)
+            whole = f"{text} {condition}"
+        numbers = {name: value for name, value in self.numbers.items() if name in whole}
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
             condition=condition, saved=saved, aside=aside, flash=flash, constants={**numbers, **(constants or {})},
@@ -468,11 +476,15 @@ def signed(value: float) -> str:
     return number(value) if value >= 0 else f"(−{number(-value)})"
 
 
+def bracketed(text: str) -> str:
+    """A size as a factor: one that is made of several in brackets."""
+    return text if text.replace("_", "").replace("′", "").isalnum() else f"({text})"
+
+
 def root(index: Index, times: int = 1) -> str:
     """√ of how many an index runs over, or so many times that: √d_head, √(d/n_heads), √(3·d_head)."""
     symbol = f"({index.symbol})" if "+" in index.symbol and times > 1 else index.symbol
-    inside = symbol if times == 1 else f"{times}·{symbol}"
-    return f"√{inside}" if inside.replace("_", "").isalnum() else f"√({inside})"
+    return f"√{bracketed(symbol if times == 1 else f'{times}·{symbol}')}"
 
 
 def plus(bias: str, present: bool) -> str:

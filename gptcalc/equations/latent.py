@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention_heads import gated, growth
 from gptcalc.equations.conditions import Near, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, number, plus, root, signed
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols
@@ -96,9 +96,9 @@ def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
             lines.pointwise(f"{source} = {{c_Q[t,ẏ] if ẏ < {rank}; c_R[t,ẏ − {rank}] otherwise}}")
         lines.sum(f"q[t,h,b] = Σ_{over} {source}·W_UQ[{over},h,b]{up}", saved=2, W_UQ="q_b", b_UQ="q_b.bias")
     if a.q_scale != 1.0:
-        lines.pointwise(f"q[t,h,b] = {signed(a.q_scale)}·q[t,h,b]")
+        lines.pointwise(f"q[t,h,b] = {lines.factor('scale_q', a.q_scale)}q[t,h,b]")
     if a.temperature is not None:
-        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth(a.temperature)}")
+        lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth(lines, a.temperature)}")
     if a.ssmax:
         growth_by_head = "(s_Q[h]·ln(t + 1) + b_QS[h])"
         lines.pointwise(f"q[t,h,b] = q[t,h,b]·{growth_by_head}", saved=2, s_Q="ssmax.scale", b_QS="ssmax.bias")
@@ -115,7 +115,7 @@ def _latents(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> Non
     lines.sum(f"c_KV[t,l] = Σ_i n[t,i]·W_DKV[i,l]{plus('b_DKV[l]', bias)}", saved=2, W_DKV="kv_a", b_DKV="kv_a.bias")
     norm_line(lines, a.latent_norm, "c_KV[t,l]", "c_KV[t,l]", "l", "kv_a_norm", name="_k", saved=2)
     if a.kv_scale != 1.0:
-        lines.pointwise(f"c_KV[t,l] = {signed(a.kv_scale)}·c_KV[t,l]")
+        lines.pointwise(f"c_KV[t,l] = {lines.factor('scale_KV', a.kv_scale)}c_KV[t,l]")
     if not a.d_rope:
         return
     lines.sum(f"k_R[t,p] = Σ_i n[t,i]·W_KR[i,p]{plus('b_KR[p]', bias)}", saved=2, W_KR="k_rope", b_KR="k_rope.bias")
@@ -185,13 +185,13 @@ def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: str
     lines.sum("ζ[t,s,j] = Σ_ι q_I[t,j,ι]·K_I[s,ι]", Pairs())
     lines.pointwise("ζ[t,s,j] = relu(ζ[t,s,j])", Pairs())
     lines.sum("I[t,s] = Σ_j ω_I[t,j]·ζ[t,s,j]", Pairs())
-    lines.pointwise(f"J(t) = top_{{s | s ≤ t}}({index.top_k}, I[t,s])")
+    lines.pointwise(f"J(t) = top_{{s | s ≤ t}}({lines.number('index_top_k', index.top_k)}, I[t,s])")
 
 
 def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:
     width = a.d_nope + a.d_rope
     plain = a.score_scale == 1 / math.sqrt(width)
-    z = f"z[t,s,h]/{root(lines.scope['b'])}" if plain else f"{number(a.score_scale)}·z[t,s,h]"
+    z = f"z[t,s,h]/{root(lines.scope['b'])}" if plain else f"{lines.number('scale_z', a.score_scale)}·z[t,s,h]"
     sinks = "; sink[h]" if a.sinks else ""
     lines.pointwise(f"α[t,s,h] = softmax_s({z}{sinks})", pairs, 2, flash=LOG_SUM_EXP, sink="sinks")
     if dropout:

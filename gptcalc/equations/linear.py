@@ -12,7 +12,7 @@ from typing import Any
 from gptcalc.architecture import Decay, HierarchicalRecurrence, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, root, signed
+from gptcalc.equations.language import Index, Lines, Mark, bracketed, ix, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.roles import Use
 from gptcalc.equations.symbols import Symbols
@@ -62,7 +62,7 @@ def linear_attention(lines: Lines, a: LinearAttention, chunk: int | None = None)
         lines.pointwise(f"k[t,{ix(few, 'ȧ')}] = 1 − Ā[t,{ix(states, 'ȧ')}]", saved=2)
     if a.delta:
         lines.sum(f"β[t,{states}] = Σ_i n[t,i]·W_β[i,{states}]", saved=2, W_β="beta")
-        scale = "" if a.beta_scale == 1.0 else f"{number(a.beta_scale)}·"
+        scale = lines.factor("scale_β", a.beta_scale)
         lines.pointwise(f"β[t,{states}] = {scale}σ(β[t,{states}])", saved=2)
     decays = None if a.decay is None else a.decay.over
     if chunk is None:
@@ -81,15 +81,17 @@ def _project(lines: Lines, a: LinearAttention, name: str, where: str) -> None:
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]{bias}", None, 2, "", **marks)
     so_far = here
     if a.kernel is not None:
-        so_far = convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2)
+        so_far = convolve(lines, name, where, f"{name}_conv", OF_KEYS, saved=2)
     if a.activation == "silu" or (a.activation == "queries" and name == "q"):
         lines.pointwise(f"{here} = silu({so_far})", saved=2)
         so_far = here
     if a.qk_norm == "l2" and name != "v":
-        lines.pointwise(f"{here} = {so_far}/√(Σ_ȧ {so_far}² + {number(EPS)})", saved=2)
+        lines.pointwise(f"{here} = {so_far}/√(Σ_ȧ {so_far}² + ε)", saved=2, constants={"ε": EPS})
         so_far = here
     if name == "q" and a.scale != 1.0:
-        scale = f"{so_far}/{root(lines.scope['ȧ'])}" if a.scale is None else f"{signed(a.scale)}·{so_far}"
+        scale = (
+            f"{so_far}/{root(lines.scope['ȧ'])}" if a.scale is None else f"{lines.factor('scale_q', a.scale)}{so_far}"
+        )
         lines.pointwise(f"{here} = {scale}")
         so_far = here
     if so_far != here:
@@ -101,12 +103,14 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
     where = ix(states, "ȧ" if decay.over == "channel" else "")
     left = f"Ā[t,{where}]"
     if decay.form == "fixed":
-        n_states, head = f"{a.n_heads}", f"ġ·{a.n_heads // a.n_k_heads} + ṙ"  # of all heads
-        if "," not in states:
+        if "," in states:
+            groups, each = (bracketed(lines.scope[letter].symbol) for letter in "ġṙ")
+            n_states, head = f"({groups}·{each})", f"ġ·{each} + ṙ"  # of all heads
+        else:
             n_states, head = lines.scope[states].symbol, states
         slope = f"2^(−8·({head} + 1)/{n_states})"
-        layer = f"(1 − layer/(n_layers − 1 + {number(1e-5)}) + {number(1e-5)})"
-        lines.pointwise(f"Ā[t,{states}] = exp(−{slope}·{layer})")
+        layer = "(1 − layer/(n_layers − 1 + ε) + ε)"
+        lines.pointwise(f"Ā[t,{states}] = exp(−{slope}·{layer})", constants={"ε": 1e-5})
         return
     f = f"F[t,{where}]"
     if decay.rank is None:
@@ -115,13 +119,13 @@ def _decay(lines: Lines, a: LinearAttention, decay: Decay, states: str) -> None:
         lines.sum("F′[t,ř] = Σ_i n[t,i]·V_F[i,ř]", saved=2, V_F="decay_a")
         lines.sum(f"{f} = Σ_ř F′[t,ř]·W_F[ř,{where}]", saved=2, W_F="decay_b")
     if a.k_from_decay and a.kernel is not None:
-        f = convolve(lines, "F", where, "decay_conv", a.kernel, OF_KEYS, saved=2)
+        f = convolve(lines, "F", where, "decay_conv", OF_KEYS, saved=2)
     inner = f"{f} + b_F[{where}]" if decay.bias else f
     rate = f"exp(A_log[{states}])"
     forms = {
         "softplus": f"exp(−{rate}·softplus({inner}))",
-        "bounded": f"exp({signed(decay.floor)}·σ({rate}·({inner})))",
-        "sigmoid": f"exp(−softplus(−({inner}))/{number(decay.divisor)})",
+        "bounded": f"exp({lines.number('least_decay', decay.floor)}·σ({rate}·({inner})))",
+        "sigmoid": f"exp(−softplus(−({inner}))/{lines.number('divisor', decay.divisor)})",
     }
     marks = {"b_F": "dt_bias"} if decay.form == "sigmoid" else {"b_F": "dt_bias", "A_log": "A_log"}
     lines.pointwise(f"{left} = {forms[decay.form]}", saved=2, **marks)  # type: ignore[arg-type]

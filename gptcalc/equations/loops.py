@@ -121,7 +121,7 @@ def _gate(lines: Lines, spec: Messages, d: Index, end: str, key: str) -> None:
     stream = f"x_H{end}[t,i]"
     norm_line(lines, spec.norm, "s_H[t,i]", stream, "i", f"{key}norm", name="_M", saved=2)
     norm_line(lines, spec.norm, "r_H[t,i]", "h_M[t,i]", "i", f"{key}norm", name="_M", saved=2)
-    lines.pointwise(f"c_H[t,ḋ] = {{s_H[t,ḋ] if ḋ < {d.size}; r_H[t,ḋ − {d.size}] otherwise}}", saved=2)
+    lines.pointwise(f"c_H[t,ḋ] = {{s_H[t,ḋ] if ḋ < {d.symbol}; r_H[t,ḋ − {d.symbol}] otherwise}}", saved=2)
     narrow: dict[str, Any] = {f"D_M{end}": f"{key}down"}
     lines.sum(f"ℓ_H[t,ḃ] = Σ_ḋ c_H[t,ḋ]·D_M{end}[ḋ,ḃ]", saved=2, **narrow)
     for name, matrix, word in (("f_H", "F_M", "forget"), ("g_H", "G_M", "gain")):

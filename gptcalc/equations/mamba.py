@@ -9,7 +9,7 @@ from __future__ import annotations
 from gptcalc.architecture import Mamba, Mamba2
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix, number, plus, signed
+from gptcalc.equations.language import Index, Lines, Mark, ix, plus
 from gptcalc.equations.linear import heads_scope
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -43,13 +43,13 @@ def mamba2(lines: Lines, m: Mamba2, chunk: int | None = None) -> None:
         marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
         lines.sum(f"{here} = Σ_i n[t,i]·W_{of}[i,{where}]{bias}", saved=2, **marks)  # type: ignore[arg-type]
         if scales[name] != 1.0:
-            lines.pointwise(f"{here} = {signed(scales[name])}·{here}")
+            lines.pointwise(f"{here} = {lines.factor(f'scale_{name[0]}', scales[name])}{here}")
         if name in ("x_R", "B", "C"):
             conv_bias = "conv" in m.bias
-            convolved = convolve(lines, name, where, f"{key}_conv", m.kernel, OF_KEYS, saved=2, bias=conv_bias)
+            convolved = convolve(lines, name, where, f"{key}_conv", OF_KEYS, saved=2, bias=conv_bias)
             lines.pointwise(f"{here} = silu({convolved})", saved=2)
     step = f"τ[t,{states}]"
-    lines.pointwise(f"{step} = {_bounded(m, f'softplus({step} + b_dt[{states}])')}", saved=2, b_dt="dt_bias")
+    lines.pointwise(f"{step} = {_bounded(lines, m, f'softplus({step} + b_dt[{states}])')}", saved=2, b_dt="dt_bias")
     lines.pointwise(f"v[t,{channels}] = {step}·x_R[t,{channels}]", saved=2)
     kept = f"exp(−exp(A_log[{states}])·{step})"
     if chunk is None:
@@ -68,11 +68,11 @@ def mamba2(lines: Lines, m: Mamba2, chunk: int | None = None) -> None:
     lines.sum(text, W_O=Mark("out", "out"), b_O="out.bias")
 
 
-def _bounded(m: Mamba2, step: str) -> str:
+def _bounded(lines: Lines, m: Mamba2, step: str) -> str:
     """A time step within its bounds."""
     if m.dt_min > 0:
-        step = f"max({step}, {number(m.dt_min)})"
-    return step if m.dt_max is None else f"min({step}, {number(m.dt_max)})"
+        step = f"max({step}, {lines.number('dt_min', m.dt_min)})"
+    return step if m.dt_max is None else f"min({step}, {lines.number('dt_max', m.dt_max)})"
 
 
 def _gate(lines: Lines, m: Mamba2, channels: str, group: str) -> None:
@@ -109,7 +109,7 @@ def mamba(lines: Lines, m: Mamba) -> None:
         marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
         text = f"{name}[t,{channels}] = Σ_i n[t,i]·W_{of}[i,{channels}]{bias}"
         lines.sum(text, saved=2, **marks)  # type: ignore[arg-type]
-    convolved = convolve(lines, "x_R", channels, "inner_conv", m.kernel, OF_KEYS, saved=2, bias="conv" in m.bias)
+    convolved = convolve(lines, "x_R", channels, "inner_conv", OF_KEYS, saved=2, bias="conv" in m.bias)
     lines.pointwise(f"x_R[t,{channels}] = silu({convolved})", saved=2)
     for name, key, letter in (("δ", "dt_a", "ř"), ("B", "B", "ȧ"), ("C", "C", "ȧ")):
         here = f"{name}[t,{ix(head, letter)}]"

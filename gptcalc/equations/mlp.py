@@ -14,7 +14,7 @@ from gptcalc.architecture import (
     Softcaps,
 )
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Aside, Index, Lines, Mark, number, plus, signed
+from gptcalc.equations.language import Aside, Index, Lines, Mark, plus
 from gptcalc.equations.norms import factor, narrowed, norm_line, widened
 from gptcalc.equations.symbols import Symbols
 
@@ -33,9 +33,18 @@ class Activation(Struct, frozen=True):
     """How the nonlinearity of a feed-forward layer is written, with its clamp."""
 
     name: str
-    limit: float | None = None
+    limit: str = ""  # the letters of its numbers
     at: ClampAt = "input"
-    caps: Softcaps | None = None
+    caps: tuple[str, str] | None = None  # of gate and up
+
+    @classmethod
+    def of(cls, lines: Lines, name: str, limit: float | None, at: ClampAt, caps: Softcaps | None) -> Activation:
+        """Its numbers, as these lines call them."""
+        most = "" if limit is None else lines.number("limit", limit)
+        both = None
+        if caps is not None:
+            both = lines.number("softcap_G", caps.gate), "" if caps.up is None else lines.number("softcap_U", caps.up)
+        return cls(name, most, at, both)
 
     @property
     def gated(self) -> bool:
@@ -44,26 +53,25 @@ class Activation(Struct, frozen=True):
     def text(self, up: str, gate: str) -> str:
         """H of U, or of G and U."""
         function = ACTIVATIONS[self.name].function
-        if self.limit is not None:
-            limit = number(self.limit)
-            up = f"clip({up}, −{limit}, {limit})"
-            gate = f"min({gate}, {limit})" if self.at == "input" else gate
+        if self.limit:
+            up = f"clip({up}, −{self.limit}, {self.limit})"
+            gate = f"min({gate}, {self.limit})" if self.at == "input" else gate
         if function == "xielu":
             below = f"(softplus(α_n[]) + 0.5)·(exp(min({up}, −1e-06)) − 1 − {up})"
             return f"{{softplus(α_p[])·{up}² if {up} > 0; {below} otherwise}} + 0.5·{up}"
         if function == "silu_oai":
             return f"{gate}·σ(1.702·{gate})·({up} + 1)"
         if self.caps is not None:
-            g = number(self.caps.gate)
-            if self.caps.up is not None:
-                up = f"{number(self.caps.up)}·tanh({up}/{number(self.caps.up)})"
-            return f"{g}·tanh({gate}/{g})·σ({gate})·{up}"
+            gate_cap, up_cap = self.caps
+            if up_cap:
+                up = f"{up_cap}·tanh({up}/{up_cap})"
+            return f"{gate_cap}·tanh({gate}/{gate_cap})·σ({gate})·{up}"
         source = gate if self.gated else up
         active = f"relu({source})²" if function == "relu2" else f"{function}({source})"
         if not self.gated:
             return active
-        if self.limit is not None and self.at == "output":
-            active = f"min({active}, {number(self.limit)})"
+        if self.limit and self.at == "output":
+            active = f"min({active}, {self.limit})"
         return f"{active}·{up}"
 
 
@@ -95,7 +103,7 @@ def mlp(lines: Lines, m: Mlp) -> None:
     keys = {"gate": "gate", "up": "up"}
     if m.adapter is not None:
         narrowed(lines, "M", "n[t,i]", "adapter")
-    activation = Activation(m.activation, m.clamp, m.clamp_at, m.softcaps)
+    activation = Activation.of(lines, m.activation, m.clamp, m.clamp_at, m.softcaps)
     feed_forward(
         lines,
         "f",
@@ -139,14 +147,14 @@ def feed_forward(
             widened(lines, "M", to, f, f"adapter.{site}", to[0])
         if factors is not None:
             stored: dict[str, Any] = {f"s_{to[0]}": f"{keys[site]}_scale"}
-            lines.pointwise(f"{to} = {factor(factors, f's_{to[0]}', f)}·{to}", condition, 2, component, **stored)
+            lines.pointwise(f"{to} = {factor(lines, factors, f's_{to[0]}', f)}·{to}", condition, 2, component, **stored)
 
     if activation.gated:
         project(gate, names.w_gate, names.b_gate, "gate")
         if gate_scale != 1.0:
-            lines.pointwise(f"{gate} = {signed(gate_scale)}·{gate}", condition)
+            lines.pointwise(f"{gate} = {lines.factor('scale_G', gate_scale)}{gate}", condition)
         if sparsity:
-            cutoff = f"mean_{f}({gate}) − probit({number(sparsity)})·std_{f}({gate})"
+            cutoff = f"mean_{f}({gate}) − probit({lines.number('sparsity', sparsity)})·std_{f}({gate})"
             lines.pointwise(f"{gate} = relu({gate} − {cutoff})", condition)
     project(up, names.w_up, names.b_up, "up")
     slopes: dict[str, Any] = {}

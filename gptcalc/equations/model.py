@@ -227,7 +227,9 @@ class _Model:
             "ĺ": self.symbols.index("n_layers", self.model.n_layers, "layers"),
         }
         other = lines.under("other", "ple")
-        row = f"{{token(t) if token(t) < {ple.v}; 0 otherwise}}" if ple.v < self.model.v else "token(t)"
+        row = (
+            f"{{token(t) if token(t) < {lines.scope['b'].symbol}; 0 otherwise}}" if ple.v < self.model.v else "token(t)"
+        )
         other.pointwise(f"x_L[t,ĺ,p] = {root(width)}·E_L[b,ĺ,p], b = {row}", E_L=Mark("token", "tokens"))
         other.sum("r_L[t,ĺ,p] = Σ_i x[t,i]·W_LP[i,ĺ,p]", saved=2, W_LP=Mark("projection", "slices"))
         norm_line(other, ple.norm, "r_L[t,ĺ,p]", "r_L[t,ĺ,p]/√d", "p", "norm", name="_P")
@@ -324,7 +326,7 @@ class _Model:
         x, h, here = ("X[t,λ,i]", "n_H[t,λ,i]", "t,λ") if streams else ("x[t,i]", "n_H[t,i]", "t")
         norm_line(lines, norm, "n_E[t,i]", "x_0[t + module + 1,i]", "i", "embedding_norm", name="_e", saved=2)
         norm_line(lines, norm, h, x, "i", "hidden_norm", name="_h")
-        lines.pointwise(f"x_M[{here},ϊ] = {{n_E[t,ϊ] if ϊ < {d}; n_H[{here},ϊ − {d}] otherwise}}", saved=2)
+        lines.pointwise(f"x_M[{here},ϊ] = {{n_E[t,ϊ] if ϊ < d; n_H[{here},ϊ − d] otherwise}}", saved=2)
         lines.sum(f"{x} = Σ_ϊ x_M[{here},ϊ]·W_M[ϊ,i]", saved=2, W_M="projection")
         out = list(lines.lines)
         self.parts(out, "token(t + module + 1)").parts(mtp.block)

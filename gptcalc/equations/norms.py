@@ -6,15 +6,16 @@ from typing import Any
 
 from gptcalc.architecture import Factors, Norm
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Aside, Lines, Mark, signed
+from gptcalc.equations.language import Aside, Lines, Mark
 
 
-def factor(factors: Factors, name: str, where: str) -> str:
+def factor(lines: Lines, factors: Factors, name: str, where: str) -> str:
     """Learned factors as a line has them: the stored weight `name` times a constant, squared or not."""
     stored = f"{name}[{where}]"
     if factors.scale == 1.0:
         return f"{stored}²" if factors.squared else stored
-    return f"({signed(factors.scale)}·{stored})²" if factors.squared else f"{signed(factors.scale)}·{stored}"
+    whole = f"{lines.factor(f'scale_{name}', factors.scale)}{stored}"
+    return f"({whole})²" if factors.squared else whole
 
 
 def norm_line(

@@ -21,7 +21,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import hyper, kinds, loops, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.kinds import Around
-from gptcalc.equations.language import Index, Line, Lines, signed
+from gptcalc.equations.language import Index, Line, Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.sublayer import NEXT, NEXT_SUM, enter, leave, summed
 
@@ -106,11 +106,11 @@ class Parts:
         if part.out_norm is not None:
             end.pointwise(f"Δ[t,i] = {whole}")
             if part.scale != 1.0:
-                end.pointwise(f"Δ[t,i] = {signed(part.scale)}·Δ[t,i]")
+                end.pointwise(f"Δ[t,i] = {end.factor('scale_y', part.scale)}Δ[t,i]")
             norm_line(end, part.out_norm, "Δ[t,i]", "Δ[t,i]", "i", "out_norm", name="_Δ", saved=2)
             whole = "Δ[t,i]"
         elif part.scale != 1.0:
-            whole = f"{signed(part.scale)}·({whole})"
+            whole = f"{end.factor('scale_y', part.scale)}({whole})"
         averaged = self.model.averaged_residuals
         if averaged:
             end.pointwise(NEXT_SUM)

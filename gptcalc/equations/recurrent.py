@@ -9,7 +9,7 @@ from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, at_its_end
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, number, plus, root
+from gptcalc.equations.language import Index, Lines, Mark, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 
@@ -28,7 +28,7 @@ def short_convolution(lines: Lines, m: ShortConvolution) -> None:
         marks = {f"W_{of}": key, f"b_{of}": f"{key}.bias"}
         lines.sum(f"{name}[t,ċ] = Σ_i n[t,i]·W_{of}[i,ċ]{bias}", saved=2, **marks)  # type: ignore[arg-type]
     lines.pointwise("x_R[t,ċ] = B[t,ċ]·x_R[t,ċ]", saved=2)
-    convolved = convolve(lines, "x_R", "ċ", "inner_conv", m.kernel, OF_KEYS, saved=2, bias=m.bias)
+    convolved = convolve(lines, "x_R", "ċ", "inner_conv", OF_KEYS, saved=2, bias=m.bias)
     lines.pointwise(f"x_R[t,ċ] = C[t,ċ]·{convolved}", saved=2)
     lines.sum(f"y[t,i] = Σ_ċ x_R[t,ċ]·W_O[ċ,i]{plus('b_O[i]', m.bias)}", W_O=Mark("out", "out"), b_O="out.bias")
 
@@ -41,12 +41,12 @@ def rnn_scope(m: GatedRecurrence, d: Index, symbols: Symbols) -> dict[str, Index
     return {"i": d, "ḣ": heads, "ẇ": share, "č": share, **convolution_scope(m.kernel, m.section, symbols, OF_KEYS)}
 
 
-def gated_recurrence(lines: Lines, m: GatedRecurrence) -> None:
+def gated_recurrence(lines: Lines) -> None:
     """n[t,i] → y[t,i]."""
     lines.sum("G_O[t,ḣ,ẇ] = Σ_i n[t,i]·W_OG[i,ḣ,ẇ] + b_OG[ḣ,ẇ]", saved=2, W_OG="y", b_OG="y.bias")
     lines.pointwise(f"G_O[t,ḣ,ẇ] = {m.activation}(G_O[t,ḣ,ẇ])", saved=2)
     lines.sum("x_R[t,ḣ,ẇ] = Σ_i n[t,i]·W_xR[i,ḣ,ẇ] + b_xR[ḣ,ẇ]", saved=2, W_xR="x", b_xR="x.bias")
-    convolved = convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", m.kernel, OF_KEYS, saved=2, bias=True)
+    convolved = convolve(lines, "x_R", "ḣ,ẇ", "inner_conv", OF_KEYS, saved=2, bias=True)
     seen = convolved.replace("ẇ", "č")
     for gate, key in (("I", "input_gate"), ("R", "forget_gate")):
         name, marks = f"G_{gate}", {f"W_G{gate}": key, f"b_G{gate}": f"{key}.bias"}
@@ -85,7 +85,7 @@ def matrix_lstm(lines: Lines, m: MatrixLSTM, chunk: int | None = None) -> None:
     for name, key in (("ι", "input_gate"), ("F", "forget_gate")):
         marks = {f"W_{name}": key, f"b_{name}": f"{key}.bias"}
         lines.sum(f"{name}[t,ḣ] = Σ_i n[t,i]·W_{name}[i,ḣ] + b_{name}[ḣ]", saved=2, **marks)  # type: ignore[arg-type]
-        cap = number(m.gate_softcap)
+        cap = lines.number("softcap", m.gate_softcap)
         lines.pointwise(f"{name}[t,ḣ] = {cap}·tanh({name}[t,ḣ]/{cap})", saved=2)
     if chunk is None:
         _cells(lines)
@@ -106,7 +106,7 @@ def _cells(lines: Lines) -> None:
     lines.pointwise("N[ḣ,ȧ] = exp(F[t,ḣ] − μ[ḣ])·N[ḣ,ȧ] + k[t,ḣ,ȧ]")
     lines.sum("ν[t,ḣ] = Σ_ȧ q[t,ḣ,ȧ]·N[ḣ,ȧ]")
     lines.sum("o[t,ḣ,ẇ] = Σ_ȧ q[t,ḣ,ȧ]·M[ḣ,ȧ,ẇ]", saved=2)
-    lines.pointwise(f"o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−μ[ḣ])) + {number(FLOOR)})", saved=2)
+    lines.pointwise("o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−μ[ḣ])) + ε)", saved=2, constants={"ε": FLOOR})
     for state in ("M", "N", "μ"):
         lines.keep(state)
 
@@ -121,7 +121,8 @@ def _cells_in_chunks(lines: Lines, chunk: int) -> None:
     lines.pointwise("m[t,ḣ] = largest_s(Γ[t,ḣ] − Γ[s,ḣ] + ι[s,ḣ])", pairs)
     at_its_end(lines, chunk, "m_C[t,ḣ]", "m[t,ḣ]")
     lines.sum("z_S[t,s,ḣ] = Σ_ȧ q[t,ḣ,ȧ]·k[s,ḣ,ȧ]", pairs)
-    lines.pointwise(f"μ_B[ḣ] = {{μ[ḣ] if t = {chunk}·⌊t/{chunk}⌋; μ_B[ḣ] otherwise}}")
+    c = lines.number("chunk", chunk)
+    lines.pointwise(f"μ_B[ḣ] = {{μ[ḣ] if t = {c}·⌊t/{c}⌋; μ_B[ḣ] otherwise}}")
     lines.pointwise("μ[ḣ] = max(Γ_C[t,ḣ] + μ_B[ḣ], m_C[t,ḣ])")
     left = "exp(Γ_C[t,ḣ] + μ_B[ḣ] − μ[ḣ])"
     at_its_begin(lines, chunk, "M[ḣ,ȧ,ẇ]", "M_B[ḣ,ȧ,ẇ]", left)
@@ -138,4 +139,4 @@ def _cells_in_chunks(lines: Lines, chunk: int) -> None:
     lines.pointwise("z_S[t,s,ḣ] = exp(Γ[t,ḣ] − Γ[s,ḣ] + ι[s,ḣ] − m[t,ḣ])·z_S[t,s,ḣ]", pairs, saved=2)
     lines.pointwise("ν[t,ḣ] = ν[t,ḣ] + Σ_s z_S[t,s,ḣ]", pairs)
     lines.sum("o[t,ḣ,ẇ] += Σ_s z_S[t,s,ḣ]·v[s,ḣ,ẇ]", pairs, saved=2)
-    lines.pointwise(f"o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−m[t,ḣ])) + {number(FLOOR)})", saved=2)
+    lines.pointwise("o[t,ḣ,ẇ] = o[t,ḣ,ẇ]/(max(abs(ν[t,ḣ]), exp(−m[t,ḣ])) + ε)", saved=2, constants={"ε": FLOOR})

@@ -26,27 +26,29 @@ def scope(a: Attention, symbols: Symbols) -> dict[str, Index]:
 def bucket_bias(lines: Lines, a: Attention, buckets: Buckets, heads: str, types: TypeOf | None = None) -> None:
     """b_Z: what is added to the score of every query and key (arXiv:1910.10683, §2.1). `heads`: the query heads'
     indices; `types`: which type a token has."""
-    bucket = _bucket(buckets, a.sees_ahead)
+    bucket = _bucket(lines, buckets, a.sees_ahead)
     pairs = Pairs(a.window, a.chunk, both=a.sees_ahead)
     if buckets.segments is not None and types is not None:
         for at in "ts":
-            lines.pointwise(f"τ_{at.upper()}[{at}] = {type_of(types, at)}")
-        pair = f"{buckets.n} + {buckets.segments}·τ_T[t] + τ_S[s]"
+            lines.pointwise(f"τ_{at.upper()}[{at}] = {type_of(lines, types, at)}")
+        n, kinds = lines.number("n_buckets", buckets.n), lines.number("n_types", buckets.segments)
+        pair = f"{n} + {kinds}·τ_T[t] + τ_S[s]"
         bucket = f"{{{bucket} if τ_T[t] = τ_S[s]; {pair} otherwise}}"
     lines.pointwise(f"b_Z[t,s,{heads}] = B_D[δ,{heads}], δ = {bucket}", pairs, B_D="relative.buckets")
 
 
-def type_of(types: TypeOf, at: str) -> str:
+def type_of(lines: Lines, types: TypeOf, at: str) -> str:
     """The type of the token at a position."""
-    return f"{{0 if token({at}) ≥ {types.special}; {types.other} otherwise}}"
+    return f"{{0 if token({at}) ≥ {lines.number('first_special', types.special)}; {types.other} otherwise}}"
 
 
-def _bucket(buckets: Buckets, both: bool) -> str:
+def _bucket(lines: Lines, buckets: Buckets, both: bool) -> str:
     """The bucket of t − s. Where keys behind the query are seen, the second half of the buckets is theirs."""
-    n = buckets.n // 2 if both else buckets.n
-    far, exact = ("abs(t − s)" if both else "(t − s)"), n // 2
-    grown = f"{exact} + ⌊ln({far}/{exact})/ln({buckets.max_distance}/{exact})·{n - exact}⌋"
-    own = f"{{{far} if {far} < {exact}; min({n - 1}, {grown}) otherwise}}"
+    each = buckets.n // 2 if both else buckets.n
+    far, n = ("abs(t − s)" if both else "(t − s)"), lines.number("n_side", each)
+    exact, most = lines.number("n_exact", each // 2), lines.number("max_distance", buckets.max_distance)
+    grown = f"{exact} + ⌊ln({far}/{exact})/ln({most}/{exact})·({n} − {exact})⌋"
+    own = f"{{{far} if {far} < {exact}; min({n} − 1, {grown}) otherwise}}"
     return f"{own} + {{{n} if s > t; 0 otherwise}}" if both else own
 
 
@@ -84,16 +86,16 @@ def disentangled(lines: Lines, a: Attention, p: Disentangled) -> None:
         keys = "K" if a.causal else "k"  # of all that is looked back on
         lines.sum(f"y_D[s,δ,h] = Σ_a {keys}[s,h,a]·Q_D[δ,h,a]")
         met.append("y_D[s,δ,h]")
-    lines.pointwise(f"b_Z[t,s,h] = {' + '.join(met)}, δ = {_place(p)}", pairs)
+    lines.pointwise(f"b_Z[t,s,h] = {' + '.join(met)}, δ = {_place(lines, p)}", pairs)
 
 
-def _place(p: Disentangled) -> str:
+def _place(lines: Lines, p: Disentangled) -> str:
     """The row of t − s: span for the token itself, the last for all that lie so far before it or farther."""
-    distance = "t − s"
+    distance, span = "t − s", lines.number("span", p.span)
     if p.max_distance is not None:
-        mid = p.span // 2
-        ratio = f"ln(abs(t − s)/{mid})/ln({p.max_distance - 1}/{mid})·{mid - 1}"
+        mid, most = lines.number("n_exact", p.span // 2), lines.number("max_distance", p.max_distance)
+        ratio = f"ln(abs(t − s)/{mid})/ln(({most} − 1)/{mid})·({mid} − 1)"
         grown = f"({mid} − ⌊−{ratio}⌋)"  # rounded up
         far = f"abs(t − s) ≤ {mid}"
         distance = f"{{t − s if {far}; {grown} if t > s; −{grown} otherwise}}"
-    return f"clip({distance} + {p.span}, 0, {2 * p.span - 1})"
+    return f"clip({distance} + {span}, 0, 2·{span} − 1)"

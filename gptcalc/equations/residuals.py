@@ -31,7 +31,7 @@ def mixture(lines: Lines, residuals: AttentionResiduals, key: str = "sums.", wan
     lines.pointwise(f"{mixed} = {those}", condition, saved=2)
     norm_line(lines, norm, "n_Z[t,ẓ,i]", mixed, "i", f"{key}norm", name="_Z", saved=2, condition=condition)
     compared = f"{product} = Σ_i n_Z[t,ẓ,i]·q_Z[i{each and ',ỵ'}]"
-    share = f"α_Z[{here}ẓ] = softmax_ẓ({_scaled(residuals, product, d)})"
+    share = f"α_Z[{here}ẓ] = softmax_ẓ({_scaled(lines, residuals, product, d)})"
     mixture = f"x_Z[{here}i] = Σ_ẓ α_Z[{here}ẓ]·{mixed}"
     if sums == 1:  # its share is 1, whatever the query says, and nothing is multiplied
         lines.pointwise(compared, condition, q_Z=Mark(f"{key}query"))
@@ -43,11 +43,11 @@ def mixture(lines: Lines, residuals: AttentionResiduals, key: str = "sums.", wan
     lines.sum(mixture, condition, saved=2)
 
 
-def _scaled(residuals: AttentionResiduals, product: str, d: Index) -> str:
+def _scaled(lines: Lines, residuals: AttentionResiduals, product: str, d: Index) -> str:
     """A score: the product with the query, times a factor."""
     if residuals.scale is None:
         return f"{product}/{root(d)}"
-    return product if residuals.scale == 1.0 else f"{signed(residuals.scale)}·{product}"
+    return f"{lines.factor('scale_ζ', residuals.scale)}{product}"
 
 
 def set_aside(lines: Lines, before: int) -> None:

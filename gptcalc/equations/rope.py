@@ -10,7 +10,7 @@ from typing import assert_never
 
 from gptcalc.architecture import NTK, Dynamic, Linear, Llama3, LongRope, Proportional, Rope, Yarn, pairs, rotated
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index, Lines, bracketed
 from gptcalc.equations.symbols import Symbols
 
 
@@ -56,7 +56,7 @@ class Rotation:
         self.context = context
         self.turned = turned
         self.channels = turned.size
-        self.symbol = turned.symbol if turned.symbol.replace("_", "").isalnum() else f"({turned.symbol})"
+        self.symbol = bracketed(turned.symbol)
 
     def frequencies(self, lines: Lines) -> None:
         """ω[ϕ]: by what angle a pair turns from one position to the next."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import DeltaMixing, MatrixMixing
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, generalised_in_chunks, in_chunks
-from gptcalc.equations.language import Index, Lines, Mark, number
+from gptcalc.equations.language import Index, Lines, Mark
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rwkv import before, mix
 from gptcalc.equations.symbols import Symbols
@@ -99,7 +99,7 @@ def delta_mixing(lines: Lines, m: DeltaMixing, chunk: int | None = None) -> None
         _through(lines, "b", "value", "ṿ", "ḣ,ẇ", bias=True, read="v")
         lines.pointwise("v[t,ḣ,ẇ] = v[t,ḣ,ẇ] + σ(b[t,ḣ,ẇ])·(v_0[t,ḣ,ẇ] − v[t,ḣ,ẇ])", saved=2)
     lines.pointwise("k̂[t,ḣ,ȧ] = d_κ[ḣ,ȧ]·k[t,ḣ,ȧ]", saved=2, d_κ="key_direction")
-    lines.pointwise(f"k̂[t,ḣ,ȧ] = k̂[t,ḣ,ȧ]/√(Σ_ȧ k̂[t,ḣ,ȧ]² + {number(EPS)})", saved=2)
+    lines.pointwise("k̂[t,ḣ,ȧ] = k̂[t,ḣ,ȧ]/√(Σ_ȧ k̂[t,ḣ,ȧ]² + ε)", saved=2, constants={"ε": EPS})
     lines.pointwise("k[t,ḣ,ȧ] = (1 + r_κ[ḣ,ȧ]·(a[t,ḣ,ȧ] − 1))·k[t,ḣ,ȧ]", saved=2, r_κ="key_rate")
     lines.pointwise("a[t,ḣ,ȧ] = −a[t,ḣ,ȧ]·k̂[t,ḣ,ȧ]", saved=2)
     if chunk is None:

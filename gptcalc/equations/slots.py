@@ -18,7 +18,7 @@ from gptcalc.architecture import SlotAttention
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, decays, heads
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix, number
+from gptcalc.equations.language import Index, Lines, Mark, ix
 from gptcalc.equations.linear import USES, heads_scope
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
@@ -43,7 +43,7 @@ def slot_attention(lines: Lines, a: SlotAttention, chunk: int | None = None) -> 
         _project(lines, a, name, where)
     slot = ix(few, "ṁ")
     lines.sum(f"F[t,{slot}] = Σ_i n[t,i]·W_F[i,{slot}]", saved=2, W_F="decay")
-    lines.pointwise(f"Ā[t,{slot}] = exp(−softplus(−F[t,{slot}])/{number(a.divisor)})", saved=2)
+    lines.pointwise(f"Ā[t,{slot}] = exp(−softplus(−F[t,{slot}])/{lines.number('divisor', a.divisor)})", saved=2)
     lines.pointwise(f"u_S[t,{slot}] = 1 − Ā[t,{slot}]", saved=2)
     for name, letter in (("k", "ȧ"), ("v", "ẇ")) if states != few else ():
         repeated, shared = ix(states, letter), ix(few, letter)
@@ -67,7 +67,7 @@ def _project(lines: Lines, a: SlotAttention, name: str, where: str) -> None:
     marks: dict[str, Any] = {f"W_{upper}": Mark(name, USES[name])}
     lines.sum(f"{here} = Σ_i n[t,i]·W_{upper}[i,{where}]", None, 2, "", **marks)
     if a.kernel is not None:
-        convolved = convolve(lines, name, where, f"{name}_conv", a.kernel, OF_KEYS, saved=2)
+        convolved = convolve(lines, name, where, f"{name}_conv", OF_KEYS, saved=2)
         lines.pointwise(f"{here} = silu({convolved})", saved=2)
     lines.pointwise(f"{here} = silu({here})", saved=2)
 

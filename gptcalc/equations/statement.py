@@ -72,8 +72,16 @@ def _before_sum(text: str) -> str:
     return text
 
 
+#: sizes of one letter, which no index has
+SIZES = frozenset("cdv")
+
+
 def _letters(text: str) -> tuple[str, ...]:
-    """The indices: small letters that stand alone. What stands beside one in brackets (t − 3 + κ, d_nope + p) says how
+    """The indices: small letters that stand alone. What stands beside one in brackets (t − kernel + κ, ϊ − d) says how
     far it is moved."""
     around = zip(f" {text}", text, f"{text} "[1:], strict=False)
-    return tuple(at for before, at, after in around if at.islower() and not (_in_a_name(before) or _in_a_name(after)))
+    return tuple(
+        at
+        for before, at, after in around
+        if at.islower() and at not in SIZES and not (_in_a_name(before) or _in_a_name(after))
+    )

@@ -10,11 +10,12 @@ from gptcalc.equations.language import Lines, ix
 def blocks(lines: Lines, a: Attention, s: Strided, heads: str) -> Strides:
     """How far a key's block is from a query's, and the condition on it."""
     step = s.step(a.n_heads)
-    head = "h" if heads == "h" else f"({a.n_heads // a.n_kv_heads}·g + r)"
-    moved = f" + {head}" if step == 1 else f" + {step}·{head}" if step else ""
-    place = f"(⌊s/{s.block}⌋{moved} + 1)"
+    head = "h" if heads == "h" else f"({lines.scope['r'].symbol}·g + r)"
+    moved = f" + {head}" if step == 1 else f" + {lines.number('head_step', step)}·{head}" if step else ""
+    block, stride = lines.number("block", s.block), lines.number("stride", s.stride)
+    place = f"(⌊s/{block}⌋{moved} + 1)"
     far = f"far[{ix('t', 's', heads)}]"
-    seen = f"{place} = {s.stride}·⌊{place}/{s.stride}⌋"
-    lines.pointwise(f"{far} = {{0 if {seen}; ⌊t/{s.block}⌋ − ⌊s/{s.block}⌋ otherwise}}", Pairs())
+    seen = f"{place} = {stride}·⌊{place}/{stride}⌋"
+    lines.pointwise(f"{far} = {{0 if {seen}; ⌊t/{block}⌋ − ⌊s/{block}⌋ otherwise}}", Pairs())
     firsts = tuple(s.first(head, a.n_heads) for head in range(a.n_heads))
     return Strides(s.block, s.local, s.stride, firsts, a.n_kv_heads, far)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import AdaptiveNorm, Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.convolution import OF_OUTPUT, convolve_beside
-from gptcalc.equations.language import Lines, Mark, number, signed
+from gptcalc.equations.language import Lines, Mark
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.residuals import set_aside
 
@@ -19,7 +19,7 @@ def enter(lines: Lines, sublayer: Sublayer, given: bool, source: str = "x[t,i]",
     """
     if isinstance(sublayer, Attention) and sublayer.with_embedding:
         assert sublayer.norm is not None
-        d, stream = lines.scope["i"].size, source.replace("i", "ϊ")
+        d, stream = lines.scope["i"].symbol, source.replace("i", "ϊ")
         if sublayer.with_embedding == "apart":
             norms = lines.under("norm")
             norm_line(norms, sublayer.norm, "n_E[t,i]", "x_0[t,i]", "i", "embedding_norm", name="_e")
@@ -54,13 +54,13 @@ def _gate(lines: Lines) -> None:
 
 
 #: of cosines and sines of a number, as of positions (arXiv:1706.03762, §3.5)
-BASE = 10000
+BASE = 10000.0
 
 
 def _adapt(lines: Lines, adaptive: AdaptiveNorm) -> None:
     """What was normed, times a factor that one number for all tokens gives."""
-    half, time = lines.scope["i"].size // 2, number(adaptive.time)
-    first, second = (f"{time}/{BASE}^({i}/{half})" for i in ("i", f"(i − {half})"))
+    half, time, base = f"{lines.scope['i'].symbol}/2", lines.number("time", adaptive.time), lines.number("θ", BASE)
+    first, second = (f"{time}/{base}^({i}/({half}))" for i in ("i", f"(i − {half})"))
     lines.pointwise(f"u_A[i] = {{cos({first}) if i < {half}; sin({second}) otherwise}}", saved=2)
     lines.sum("ℓ_A[ǹ] = Σ_i u_A[i]·A_A[i,ǹ]", saved=2, A_A="norm.adaptive_a")
     lines.pointwise("ℓ_A[ǹ] = gelu(ℓ_A[ǹ])", saved=2)
@@ -89,7 +89,7 @@ def leave(
         lines.pointwise("y′[t,i] = y[t,i]", saved=2)
         kernel = sublayer.residual.conv
         terms = kernel + 1 if sublayer.residual.conv_scaled else 0
-        convolve_beside(lines, "y", "i", "conv", kernel, OF_OUTPUT, terms=terms)
+        convolve_beside(lines, "y", "i", "conv", OF_OUTPUT, terms=terms)
     if dropout:
         drop(lines, "y[t,i]")
     if norm is not None and at != "post":
@@ -98,16 +98,16 @@ def leave(
         lines.pointwise(f"{NEXT} = x[t,i] + y[t,i]" if sublayer.goal == "next_sum" else f"{NEXT} = y[t,i]", saved=2)
         return
     residual = sublayer.residual
-    scale = "" if residual.scale == 1.0 else f"{signed(residual.scale)}·"
+    scale = lines.factor("scale_y", residual.scale)
     if residual.gate is not None:
         _mix(lines.under("other"), residual.gate, scale)
         return
     if residual.factors is not None:
-        _multiplied(lines.under("other"), residual.factors, _stream(sublayer), scale)
+        _multiplied(lines.under("other"), residual.factors, _stream(lines, sublayer), scale)
         return
     if residual.rate is not None:
-        stream = _stream(sublayer)
-        share = f"abs({signed(residual.rate.scale)}·λ_x[i])"
+        stream = _stream(lines, sublayer)
+        share = f"abs({lines.factor('scale_λ', residual.rate.scale)}λ_x[i])"
         moved = f"x[t,i] = {stream} + {share}·({scale}y[t,i] − {stream})"
         lines.under("other").pointwise(moved, saved=2, λ_x="residual_rate")
         return
@@ -120,7 +120,7 @@ def leave(
         lines.pointwise(NEXT_SUM)
     text = summed(y, averaged) if target == "x" else f"{target}[t,i] = {y}"
     if sublayer.keeps_normed:
-        text = f"x[t,i] = {_stream(sublayer)} + {y}"
+        text = f"x[t,i] = {_stream(lines, sublayer)} + {y}"
     if residual.low_rank is not None:
         _low_rank(lines.under("other"), residual.low_rank)
         text = f"x[t,i] = (x[t,i] + {y} + n[t,i] + y_L[t,i])/√2"
@@ -129,11 +129,11 @@ def leave(
         norm_line(lines.under("norm"), norm, "x[t,i]", "x[t,i]", "i", "post_norm", name="′", saved=2)
 
 
-def _stream(sublayer: Sublayer) -> str:
+def _stream(lines: Lines, sublayer: Sublayer) -> str:
     """What a sublayer's output joins: the stream, or what was normed of it."""
     if not sublayer.keeps_normed:
         return "x[t,i]"
-    return "n[t,i]" if sublayer.stream_scale == 1.0 else f"{signed(sublayer.stream_scale)}·n[t,i]"
+    return f"{lines.factor('scale_n', sublayer.stream_scale)}n[t,i]"
 
 
 #: N_x counts the summands of the stream where all of them weigh the same
@@ -153,8 +153,8 @@ def drop(lines: Lines, what: str) -> None:
 
 def _mix(lines: Lines, gate: ResidualGate, scale: str) -> None:
     """The stream and the output, mixed with weights whose squares sum to 1."""
-    lines.pointwise(f"β_x[i] = σ(w_x[i]/{number(gate.temperature)})", w_x="residual_gate")
-    lines.pointwise(f"α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), {number(gate.eps)})")
+    lines.pointwise(f"β_x[i] = σ(w_x[i]/{lines.number('temperature', gate.temperature)})", w_x="residual_gate")
+    lines.pointwise("α_x[i] = √max((1 − β_x[i])·(1 + β_x[i]), ε)", constants={"ε": gate.eps})
     lines.pointwise(f"x[t,i] = α_x[i]·x[t,i] + β_x[i]·{scale}y[t,i]", saved=2)
 
 

@@ -15,19 +15,26 @@ class Symbols:
 
     def index(self, symbol: str, size: int, role: Role, section: str = "", shard: Shard | None = None) -> Index:
         """An index whose range is the symbol itself, renamed where another section gives it another value."""
-        if self.values.setdefault(symbol, size) != size:
-            symbol = f"{symbol}_{section}"
-            while self.values.setdefault(symbol, size) != size:
-                symbol += "′"
+        symbol = self._free(symbol, size, section)
+        self.values[symbol] = size
         return Index(symbol, size, role, shard)
 
     def number(self, name: str, value: Named, section: str = "") -> str:
         """The name of a number that is no size, another where a section gives it another value."""
-        if self.numbers.setdefault(name, value) != value:
-            name = f"{name}_{section}"
-            while self.numbers.setdefault(name, value) != value:
+        name = self._free(name, value, section)
+        self.numbers[name] = value
+        return name
+
+    def _free(self, name: str, value: Named, section: str) -> str:
+        """The name that this value has or may have."""
+        if self._taken(name, value):
+            name = f"{name}_{section}" if section else f"{name}′"
+            while self._taken(name, value):
                 name += "′"
         return name
+
+    def _taken(self, name: str, value: Named) -> bool:
+        return self.values.get(name, value) != value or self.numbers.get(name, value) != value
 
     @staticmethod
     def derived(text: str, size: int, role: Role, shard: Shard | None = None) -> Index:

@@ -131,6 +131,7 @@ SIZES = {
     "message_rank": "channels of the message's bottleneck",
     "out_rank": "channels that a group's output is narrowed to",
     "n_mels": "channels of a frame of sound",
+    "reach": "last tokens that the convolution will still see, the oldest first",
     "n_hashes": "heads of n-grams, each with rows of its own",
 }
 
@@ -153,6 +154,69 @@ NUMBERS = {
     "beta_fast": "turns within the original length from which on a frequency is kept",
     "beta_slow": "turns within the original length up to which a frequency is divided",
     "stretch": "factor of what turns, so that scores keep their size",
+    "D_short": "divisors of the frequencies, for sequences no longer than at first",
+    "D_long": "divisors of the frequencies, for longer sequences",
+    "n_experts": "how many experts",
+    "top_k": "how many experts a token passes",
+    "top_groups": "how many groups of experts a token may choose from",
+    "index_top_k": "how many a query chooses of what is looked back on",
+    "mask_top_k": "how many keys a query chooses",
+    "window": "how many tokens are seen, the own one among them",
+    "chunk": "how many tokens a chunk has",
+    "block": "how many tokens a block has",
+    "local": "how many of the newest blocks are seen by all",
+    "stride": "of how many blocks before those one is seen",
+    "head_step": "by how many blocks heads are apart",
+    "every": "how many tokens an entry stands for",
+    "softcap": "bound that no number goes beyond, by way of tanh",
+    "softcap_G": "bound of the gate, by way of tanh",
+    "softcap_U": "bound of the up-projection, by way of tanh",
+    "limit": "bound at which numbers are cut",
+    "longest": "bound of a vector's length",
+    "scale_x": "factor of the embedding",
+    "scale_u": "factor of the logits",
+    "scale_y": "factor of what a sublayer adds",
+    "scale_z": "factor of the scores",
+    "scale_n": "factor of the stream",
+    "scale_q": "factor of the queries",
+    "scale_v": "factor of the values",
+    "scale_KV": "factor of the latent",
+    "scale_ρ": "factor of the router's scores",
+    "scale_π": "factor of the experts' weights",
+    "scale_β": "factor of the rate",
+    "scale_λ": "factor of the rate that the stream moves by",
+    "scale_G": "factor of the gate",
+    "scale_B": "factor of what is written to the state",
+    "scale_C": "factor of what reads the state",
+    "scale_τ": "factor of the step size",
+    "scale_slope": "factor of the slopes",
+    "scale_s": "factor of learned factors",
+    "scale_ζ": "factor of how alike a sum and the query are",
+    "time": "the number that all tokens' factor is made of",
+    "margin": "how much smaller than the largest a score may be, as a share",
+    "floor": "positions from which on queries grow",
+    "growth": "how much queries grow",
+    "log_length": "length up to which queries don't grow",
+    "sparsity": "share of the gate that becomes 0",
+    "divisor": "divisor of the decay's exponent",
+    "least_decay": "the decay's exponent is never below",
+    "dt_min": "shortest step",
+    "dt_max": "longest step",
+    "temperature": "divisor in front of the logistic function",
+    "magnitude": "bound of what spreads a sublayer's output over the streams",
+    "iterations": "how often rows and columns are divided by their sums",
+    "longest_gram": "tokens of the longest n-gram",
+    "n_terms": "how many terms are added",
+    "extent": "how many distances have a bias",
+    "n_buckets": "how many buckets of distances",
+    "head_kernel": "how many tokens the second convolution sees",
+    "n_regular": "largest power of two up to the number of heads",
+    "n_side": "how many buckets there are for one direction",
+    "n_exact": "how many distances have a bucket each",
+    "max_distance": "distance from which on all have one bucket",
+    "span": "how many distances have a row each, in one direction",
+    "first_special": "the first token that is special",
+    "d_one": "hidden units of one shared expert",
 }
 
 
@@ -222,7 +286,8 @@ def shown(value: float) -> str:
 
 
 def number_in_words(name: str) -> str:
-    """What a number is that is no size; one of a section's own is called as the others: θ_local as θ."""
+    """What a number is that is no size; one of a section's own is called as the others: θ_local as θ, θ′ as θ."""
+    name = name.rstrip("′")
     while name not in NUMBERS and "_" in name:
         name = name.rpartition("_")[0]
     return NUMBERS.get(name, "")
@@ -237,13 +302,8 @@ def index_in_words(index: Index) -> str:
     return _sized(index.symbol) or ROLES[index.role]
 
 
-#: so many times a sum of sizes: 3·(kernel−1)
-OF_TIMES = re.compile(r"^\d+·\((.+)\)$")
-
-
 def _sized(symbol: str) -> str:
     """What is special about a size. One of a section's own is called as the others: d_ff_local as d_ff."""
-    symbol = OF_TIMES.sub(r"\1", symbol)
     if symbol in SIZES:
         return SIZES[symbol]
     return SIZES.get(re.sub(r"[^\W\d]\w*", lambda name: _stem(name[0]), symbol), "")

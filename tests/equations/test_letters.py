@@ -6,6 +6,7 @@ put together here too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -134,3 +135,30 @@ def test_two_options_are_refused_together_or_their_lines_are_true(one: str, othe
         return
     held(model)
     held_in_a_step(model)
+
+
+#: numbers that formulas have themselves, by the paper that has them
+OF_FORMULAS = (
+    "2^(−8·", "2^(−4·",  # ALiBi's slopes (arXiv:2108.12409, §3)
+    "0.8 − 0.6·exp(−0.3·layer)",  # differential attention (arXiv:2410.05258, §2.1)
+    "exp(−8·G_R",  # RG-LRU's c (arXiv:2402.19427, §2.4)
+    "exp(−exp(−0.5)·",  # RWKV-7's bound of a decay (arXiv:2503.14456, eq. 12)
+    "σ(1.702·",  # gelu by the logistic function (arXiv:1606.08415, §2)
+    "+ 0.5)·(exp(min(", ", −1e-06)) − 1", "+ 0.5·U",  # xIELU (arXiv:2411.13010, eq. 10)
+    "√(3·",  # scores of three kinds (DeBERTa, arXiv:2006.03654, eq. 4)
+    "m_M[t,3,i]", "m_M[t,4,i]",  # the fourth and the fifth of RWKV-6's shares
+    "θ^(−4·",  # a pair has two axes, each half of the channels (GLM, arXiv:2103.10360)
+)  # fmt: skip
+
+
+def test_letters_alone() -> None:
+    """What a document or a size says stands in lines as a letter with its value beside it; beside indices, squares and
+    halves numbers are those of formulas. (The last of so many sums, ẓ or ž, is the stream.)"""
+    for model in models():
+        for form, cache in (("expanded", "latent"), ("absorbed", "latent")):
+            lines = equations(model, form, cache, chunks=7)  # type: ignore[arg-type]
+            for line in (line for stage in lines.stages for line in stage.lines):
+                text = f"{line.text} | {line.condition or ''}"
+                text = re.sub("|".join(map(re.escape, OF_FORMULAS)) + r"|[ẓž] < \d+", "", text)
+                found = re.findall(r"(?<![\w′.])\d+(?:\.\d+)?(?:e-?\d+)?", text)
+                assert set(found) <= {"0", "1", "2"}, f"{model.name}: {line.text} | {line.condition or ''}"
