@@ -14,6 +14,7 @@ from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
 from gptcalc.document.fields import declared
 from gptcalc.equations import equations
 from gptcalc.report.figures import FIGURES, Facts
+from gptcalc.report.legend import number_in_words, shown
 from gptcalc.report.table import SHORT, Column, Table, View, text
 
 FIGURE_KEYS = (
@@ -37,6 +38,15 @@ class Difference(Struct, frozen=True):
     ratio: float | None  # b / a
 
 
+class Letter(Struct, frozen=True):
+    """A letter that both models' equations have, where it stands for other numbers in each."""
+
+    letter: str
+    meaning: str
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+
+
 class Custom(Struct, frozen=True):
     """A figure that people quote, and what it counts."""
 
@@ -56,6 +66,7 @@ class Diff(Outcome, frozen=True, omit_defaults=True):
     fields: tuple[Field, ...]
     figures: tuple[Difference, ...]
     equations: dict[str, tuple[str, ...]]  # those of a alone, those of b alone
+    letters: tuple[Letter, ...] = ()
     customs: tuple[Custom, ...] = ()  # where asked for: figures by the ways that people count
 
 
@@ -69,6 +80,7 @@ def diff(a: Facts, b: Facts, conventions: bool = False) -> Diff:
         tuple(_fields(a.architecture, b.architecture)),
         tuple(_figures(a, b)),
         _equations(a.architecture, b.architecture),
+        tuple(_letters(a.architecture, b.architecture)),
         tuple(_customs(a, b)) if conventions else (),
     )
 
@@ -144,6 +156,19 @@ def _equations(a: Architecture, b: Architecture) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _letters(a: Architecture, b: Architecture) -> Iterator[Letter]:
+    """Numbers alone: a table's entries, such as LongRoPE's divisors, have no place in a line."""
+    left, right = dict[str, dict[float, None]](), dict[str, dict[float, None]]()
+    for known, model in ((left, a), (right, b)):
+        for line in (line for stage in equations(model).stages for line in stage.lines):
+            for letter, value in line.constants.items():
+                if isinstance(value, int | float):
+                    known.setdefault(letter, dict[float, None]())[value] = None
+    for letter, values in left.items():
+        if letter in right and set(values) != set(right[letter]):
+            yield Letter(letter, number_in_words(letter), tuple(values), tuple(right[letter]))
+
+
 def view(found: Diff) -> View:
     """Three tables. CSV gets all of them as one, with the two names in its first row."""
     names = (Column("a", found.a), Column("b", found.b))
@@ -163,9 +188,13 @@ def view(found: Diff) -> View:
         (Column("model", "only in"), Column("equation", "equation")),
         [(name, line) for side, name in (("a", found.a), ("b", found.b)) for line in found.equations[side]],
     )
+    letters = Table(
+        (Column("letter", "letter"), *names, Column("meaning", "meaning")),
+        [(each.letter, _numbers(each.a), _numbers(each.b), each.meaning) for each in found.letters],
+    )
     if found.customs:
         return View([_counted(found)], Table(RAW, list(_raw(found))))
-    return View([fields, figures, equations], Table(RAW, list(_raw(found))))
+    return View([fields, figures, equations, letters], Table(RAW, list(_raw(found))))
 
 
 def _counted(found: Diff) -> Table:
@@ -188,6 +217,7 @@ def _raw(found: Diff) -> Iterator[tuple[str, str, Any, Any, float | None]]:
     yield from (("field", f.field, f.a, f.b, None) for f in found.fields)
     yield from (("figure", f.figure, f.a, f.b, f.ratio) for f in found.figures)
     yield from (("custom", c.custom, c.a, c.b, None) for c in found.customs)
+    yield from (("letter", each.letter, _numbers(each.a), _numbers(each.b), None) for each in found.letters)
     yield from (("equation", "", line, None, None) for line in found.equations["a"])
     yield from (("equation", "", None, line, None) for line in found.equations["b"])
 
@@ -200,6 +230,10 @@ def _row(found: Difference) -> tuple[str, str, str, str]:
     )
     both = found.a is not None and found.b is not None
     return figure.title, a, b, units.ratio(found.a or 0, found.b or 0) if both else "–"
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return " or ".join(map(shown, values))
 
 
 def _shown(value: Any) -> str:

@@ -89,7 +89,8 @@ class OpenLine(Struct, frozen=True):
 
 
 def what(line: Line) -> tuple[Hashable, ...]:
-    return line.text, line.kind, line.component, line.part, line.condition, line.passes, line.stored, line.kept
+    numbers = tuple(line.constants.items())
+    return line.text, line.kind, line.component, line.part, line.condition, line.passes, line.stored, line.kept, numbers
 
 
 def _seen(line: OpenLine) -> tuple[object, ...]:

@@ -208,7 +208,8 @@ class Pane {
 
 /** What makes lines of two models equal: how they read, and what they run over. */
 function seen(data, line) {
-  return `${data.maths[line.math]} ${line.where} ${line.kind}`;
+  const numbers = Object.entries(line.symbols).filter(([name, [kind]]) => kind === "number" && name !== "ε");
+  return `${data.maths[line.math]} ${line.where} ${line.kind} ${numbers.map(([name, [, , values]]) => `${name} ${values}`)}`;
 }
 
 // --- the page -------------------------------------------------------------------------------------------------------
