@@ -222,7 +222,7 @@ def write(lines: Lines, mixer: Mixer, of: Around, token: str) -> None:
         case GatedRecurrence():
             from gptcalc.equations import recurrent
 
-            recurrent.gated_recurrence(lines)
+            recurrent.gated_recurrence(lines, mixer)
         case HierarchicalRecurrence():
             from gptcalc.equations import hierarchical
 

@@ -41,7 +41,7 @@ def rnn_scope(m: GatedRecurrence, d: Index, symbols: Symbols) -> dict[str, Index
     return {"i": d, "ḣ": heads, "ẇ": share, "č": share, **convolution_scope(m.kernel, m.section, symbols, OF_KEYS)}
 
 
-def gated_recurrence(lines: Lines) -> None:
+def gated_recurrence(lines: Lines, m: GatedRecurrence) -> None:
     """n[t,i] → y[t,i]."""
     lines.sum("G_O[t,ḣ,ẇ] = Σ_i n[t,i]·W_OG[i,ḣ,ẇ] + b_OG[ḣ,ẇ]", saved=2, W_OG="y", b_OG="y.bias")
     lines.pointwise(f"G_O[t,ḣ,ẇ] = {m.activation}(G_O[t,ḣ,ẇ])", saved=2)
