@@ -110,6 +110,10 @@ class Packing(Struct, frozen=True):
     per_input: int = 0  # bytes an input channel
     per_matrix: int = 0  # bytes a matrix
 
+    def behind(self) -> Packing:
+        """The same of outputs that lie behind others in one matrix, which has these bytes once."""
+        return replace(self, per_input=0, per_matrix=0)
+
     def bytes(self, inputs: int, outputs: int) -> int:
         """Everything that is stored for one matrix."""
         if self.flat:
@@ -172,8 +176,11 @@ NF4_TABLE = 16 * FP32.block_bytes
 NESTED_TABLE = (256 + 1) * FP32.block_bytes
 
 
-def grouped_int(name: str, group: int = 128, symmetric: bool = False, order: bool = False, bits: int = 4) -> Format:
-    """Integers with an fp16 scale, and unless symmetric a zero point of as many bits, for each group of inputs.
+def grouped_int(
+    name: str, group: int | None = 128, symmetric: bool = False, order: bool = False, bits: int = 4
+) -> Format:
+    """Integers with an fp16 scale, and unless symmetric a zero point of as many bits, for each group of inputs, or for
+    a channel of outputs.
 
     As AutoAWQ stores it; AutoGPTQ adds the activation order, an int32 an input channel (g_idx).
     """
@@ -261,6 +268,8 @@ FORMATS = {
 }
 
 MAX_GROUP = 2**20
+#: in place of a group's size: one for all inputs, a scale an output channel (AutoGPTQ's group_size -1)
+CHANNEL = "channel"
 
 #: what may stand behind the group of those that take one
 GROUP_OPTIONS = {
@@ -278,8 +287,8 @@ APART = ("attention", "recurrent", "mlp", "experts", "shared_experts", "mtp")
 
 
 def weight_format(name: str) -> Format | None:
-    """The format of this name; some with a group: int4:32, gptq:64:sym, w4a16:32:asym, mlx4:32; exl3:4.0; with others
-    for some components: nvfp4,attention=bf16. None: not one of these."""
+    """The format of this name; some with a group: int4:32, gptq:64:sym, gptq3:channel, w4a16:32:asym, mlx4:32;
+    exl3:4.0; with others for some components: nvfp4,attention=bf16. None: not one of these."""
     first, *apart = name.lower().split(",")
     form = _one_format(first)
     if form is None or not apart:
@@ -316,13 +325,15 @@ def _one_format(name: str) -> Format | None:
             f"{printable(name)!r}: only {', '.join(GROUP_OPTIONS)} and mlx take a group, mlx of 32 to 128", kind="usage"
         )
     known = GROUP_OPTIONS[word]
-    if not (group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP) or not set(more) <= set(known):
+    by_channel = group == CHANNEL and word != "int8"  # which is so by itself
+    sized = group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP
+    if not (sized or by_channel) or not set(more) <= set(known):
         example = "".join(f" or {word}:128:{option}" for option in known[:1])
         raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128{example}", "usage")
-    return _grouped(word, name.lower(), int(group), more)
+    return _grouped(word, name.lower(), None if by_channel else int(group), more)
 
 
-def _grouped(word: str, name: str, group: int, options: Collection[str]) -> Format:
+def _grouped(word: str, name: str, group: int | None, options: Collection[str]) -> Format:
     match word:
         case "w4a16" | "w8a16":
             return compressed(name, int(word[1]), group, options)

@@ -37,7 +37,9 @@ WHOLE = (
 )
 
 
-QUANTIZATION = "hf_quant_config.json"
+CONFIG = "config.json"
+#: what older checkpoints say of their packing in a file beside the config -> the method, where that file doesn't say it
+QUANTIZATION: dict[str, str] = {"hf_quant_config.json": "", "quantize_config.json": "gptq", "quant_config.json": "awq"}
 
 
 class Model(Struct, frozen=True):
@@ -227,7 +229,7 @@ def is_checkpoint(path: str) -> bool:
         return False
     if os.path.isdir(path):
         files = _files(path)
-        return "config.json" not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)
+        return CONFIG not in files and any(file.endswith(CHECKPOINT_SUFFIXES) for file in files)
     return path.endswith(".gguf") or (path.endswith(CHECKPOINT_SUFFIXES) and _config_beside(path) is None)
 
 
@@ -242,7 +244,7 @@ def _config_beside(path: str) -> str | None:
     """The config.json beside a file that is the whole checkpoint of its folder; a shard alone has none."""
     if os.path.basename(path) not in WHOLE:
         return None
-    config = os.path.join(os.path.dirname(path), "config.json")
+    config = os.path.join(os.path.dirname(path), CONFIG)
     return config if os.path.isfile(config) else None
 
 
@@ -283,7 +285,7 @@ def _from_hub(repo: Repository) -> Source:
         if error.only is None:
             raise
         return _from_gguf(hub.gguf_header(error.only), f"{repo.name}/{error.only.name}")
-    origin = f"{repo.name}/{hub.CONFIG}"
+    origin = f"{repo.name}/{CONFIG}"
     found = _from_config_file(config.path, origin, lambda: hub.beside(config, QUANTIZATION))
     name = repo.id.rsplit("/", 1)[1]
     built = None if found.built is None else replace(found.built, name=name)
@@ -296,12 +298,15 @@ def _from_path(path: str) -> Source:
         return _from_folder(path)
     if path.endswith(CHECKPOINT_SUFFIXES):
         return _from_checkpoint(path)
+    folder, name = os.path.split(path)
+    if name == CONFIG and os.path.isfile(path):
+        return _from_config_of(folder, _files(folder or "."))
     return _from_text_file(path)
 
 
 def _from_folder(path: str) -> Source:
     files = _files(path)
-    if "config.json" in files:
+    if CONFIG in files:
         found = _from_config_of(path, files)
         if not any(name in files for name in WHOLE):
             return found
@@ -317,14 +322,14 @@ def _from_folder(path: str) -> Source:
 
 def _from_config_of(folder: str, files: Collection[str]) -> Source:
     """A folder's config.json."""
-    config = os.path.join(folder, "config.json")
-    beside = os.path.join(folder, QUANTIZATION)
-    return _from_config_file(config, config, lambda: beside if QUANTIZATION in files else None)
+    config = os.path.join(folder, CONFIG)
+    beside = next((name for name in QUANTIZATION if name in files), None)
+    return _from_config_file(config, config, lambda: os.path.join(folder, beside) if beside is not None else None)
 
 
 def _from_config_file(path: str, origin: str, find: Callable[[], str | None]) -> Source:
-    """A config.json; how weights are packed, older checkpoints of ModelOpt say in a file beside it, which is found
-    where it is needed."""
+    """A config.json; how weights are packed, older checkpoints of ModelOpt, AutoGPTQ and AutoAWQ say in a file beside
+    it, which is found where it is needed."""
     from gptcalc.sources import text
     from gptcalc.sources.huggingface.quantization import is_quantized
 
@@ -339,8 +344,10 @@ def _from_config_file(path: str, origin: str, find: Callable[[], str | None]) ->
     if "model_type" in document and not is_quantized(document):
         beside = find()
         if beside is not None:
-            name = os.path.join(os.path.dirname(origin), QUANTIZATION)
-            document["quantization_config"] = read(beside, name)
+            file = os.path.basename(beside)
+            said = read(beside, os.path.join(os.path.dirname(origin), file))
+            method = {"quant_method": QUANTIZATION[file]} if QUANTIZATION[file] else {}
+            document["quantization_config"] = {**method, **said}
     return _from_document(document, origin)
 
 
@@ -467,7 +474,7 @@ def _short(document: dict[str, Any], whole: bool) -> dict[str, Any]:
 def _name(origin: str) -> str:
     """A name for a model whose file gives none: its folder's for a config.json, else the file's."""
     stem = os.path.basename(origin)
-    if stem == "config.json":
+    if stem == CONFIG:
         stem = os.path.basename(os.path.dirname(os.path.abspath(origin)))
     for suffix in FILE_SUFFIXES:
         stem = stem.removesuffix(suffix)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,12 +18,12 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from gptcalc.errors import InputError, printable
-from gptcalc.sources import WHOLE, pytorch, safetensors
+from gptcalc.sources import CONFIG, WHOLE, pytorch, safetensors
 from gptcalc.sources.gguf import reader
 from gptcalc.sources.header import LONGEST_HEADER, SCHEME, Header, Steps
 from gptcalc.sources.ranges import PIECE, Ranged
 
-CONFIG, ADAPTER = "config.json", "adapter_config.json"
+ADAPTER = "adapter_config.json"
 FIRST_BYTES = 100_000  # most headers of shards are shorter: one request for each
 CONNECTIONS = 8
 INSTALL = "pip install 'gptcalc[hub]'"
@@ -76,16 +76,19 @@ def config(repo: Repository) -> Config:
     return Config(path, repo if re.fullmatch("[0-9a-f]{40}", commit) is None else Repository(repo.id, commit))
 
 
-def beside(found: Config, name: str) -> str | None:
-    """A small file beside a config, in the cache or on the hub. None: the repository lists none, or can't be asked."""
-    path = os.path.join(os.path.dirname(found.path), name)
-    if os.path.isfile(path):
-        return path
+def beside(found: Config, names: Collection[str]) -> str | None:
+    """The first of these small files beside a config, in the cache or on the hub. None: the repository lists none, or
+    can't be asked."""
+    for name in names:
+        path = os.path.join(os.path.dirname(found.path), name)
+        if os.path.isfile(path):
+            return path
     try:
-        names = _at_the_top(found.repository)
+        listed = _at_the_top(found.repository)
     except InputError:  # the config alone was in the cache
         return None
-    return _download(found.repository, name) if name in names else None
+    first = next((name for name in names if name in listed), None)
+    return None if first is None else _download(found.repository, first)
 
 
 def _at_the_top(repo: Repository) -> set[str]:

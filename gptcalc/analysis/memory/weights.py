@@ -20,6 +20,7 @@ from gptcalc.analysis.params import Entry, by_stage, ledger
 from gptcalc.architecture import (
     Architecture,
     Block,
+    Fused,
     LatentAttention,
     Llama3,
     LongRope,
@@ -34,6 +35,15 @@ from gptcalc.errors import InputError
 
 #: the table that is the output matrix as well, where that is tied
 TIED = "embedding.token"
+
+
+#: of matrices that are one in the published class, those behind the first: component and use
+BEHIND: dict[Fused, set[tuple[str, str]]] = {
+    "qkv": {("attention", "keys"), ("attention", "values")},
+    "kv": {("attention", "values")},
+    "gate_up": {("mlp", "up")},
+    "shared_gate_up": {("shared_experts", "up")},
+}
 
 
 class At(Struct, frozen=True):
@@ -366,11 +376,18 @@ class Weights:
         if self._is_packed(entry, form):
             tile = self.tiles.get(form.plain, 1)
             packing = form.of(entry.tensor.weight.component)
+            if self._is_behind(entry):
+                packing = packing.behind()
             return form.plain, copies * packing.bytes(-(-inputs // tile) * tile, outputs)
         if form.output is not None and entry.tensor.weight.use == "logits":
             return form.plain, form.output.bytes(inputs, outputs)
         wide = FP32 if entry.tensor.weight.use == "selection" else form.wide  # as all checkpoints have it
         return wide.name, prod(sizes) * wide.block_bytes
+
+    def _is_behind(self, entry: Entry) -> bool:
+        """Whether a matrix is a part of a larger one in the published class, and not the first."""
+        weight = entry.tensor.weight
+        return any((weight.component, weight.use) in BEHIND[word] for word in self.architecture.storage.fused)
 
     def _form(self, entry: Entry, format: Format) -> Format:
         """The format of a tensor's component, or of the module that it is in."""

@@ -104,6 +104,8 @@ SAME = LLAMA.but(defaults=PLAIN, irrelevant=("max_tokenizer_truncation",))
 READERS: dict[str, Reader] = {
     "Yi": LLAMA.but(like="llama"),
     "llama": LLAMA,
+    # openPangu-Embedded (modeling_openpangu_dense.py)
+    "PanguEmbedded": SAME.but(document={"bias": sites(attn="bias", mlp=False)}, defaults={"bias": True}),
     "cwm": CWM,
     "emu3_text_model": LLAMA,
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),

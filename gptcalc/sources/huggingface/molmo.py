@@ -1,4 +1,4 @@
-"""Molmo 2: Qwen 3 or OLMo 2 around images; further rows of the embedding mark them, which no logits are made for."""
+"""Molmo: Qwen or OLMo 2 around images; further rows of the embedding mark them, which no logits are made for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, NAMES, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, choice, when
+from gptcalc.sources.huggingface.qwen import half_width
+from gptcalc.sources.huggingface.reader import Hole, Reader, choice, flag, rmsnorm, when
 from gptcalc.sources.huggingface.rope import parameters, rope
 from gptcalc.sources.huggingface.tensors import QKV, UP_GATE, Entry, Held, Names, fused, in_layers
 
@@ -87,4 +88,45 @@ MOLMO2 = LLAMA.but(
     names={key: either(own, _stored[key]) if key in _stored else own for key, own in _own.items()},
 )
 
-READERS: dict[str, Reader] = {"molmo2_text": MOLMO2}
+#: rows that mark images, which its config doesn't say (MolmoConfig.additional_vocab_size of its own code)
+MARKS = 128
+
+
+def own_table(fields: Fields) -> int:
+    """Rows that have logits: of the table, which may be padded."""
+    return fields.size("embedding_size") or fields.needed("vocab_size")
+
+
+def all_rows(fields: Fields) -> int:
+    return own_table(fields) + MARKS
+
+
+#: the vendor's own code (modeling_molmo.py), around OpenAI's vision transformer
+MOLMO = MOLMO2.but(
+    document={
+        "v": Hole(all_rows),
+        "head": {"rows": Hole(own_table)},
+        "d_ff": Hole(half_width),
+        "layers": "n*attn+mlp",
+        "tying": flag("weight_tying"),
+        "norm": rmsnorm("layer_norm_eps"),
+        "mlp": "swiglu",
+        "bias": when("qkv_bias", "qkv"),
+        "attn": {"qk_norm": when("attention_layer_norm", "full")},
+        "unscaled": None,
+        "rope": rope(),
+    },
+    names=_stored,
+    defaults={
+        "qkv_bias": False,
+        "weight_tying": False,
+        "attention_layer_norm": False,
+        "norm_after": False,
+        "layer_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+    },
+    only={"clip_qkv": None, "layer_norm_type": "rms"},
+    irrelevant=("tie_word_embeddings", "use_position_ids", "vocab_size"),
+)
+
+READERS: dict[str, Reader] = {"molmo": MOLMO, "molmo2_text": MOLMO2}

@@ -21,7 +21,7 @@ from gptcalc.architecture import (
     LatentAttention,
     Mlp,
 )
-from gptcalc.dtypes import AFFINE, GPTQ, MLX_GROUPS
+from gptcalc.dtypes import AFFINE, CHANNEL, GPTQ, MLX_GROUPS
 
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
@@ -298,12 +298,12 @@ def _format(method: str, config: Mapping[str, Any]) -> str | None:
 
 def _grouped(name: str, config: Mapping[str, Any]) -> str | None:
     bits, group = config.get("bits", config.get("w_bit")), config.get("group_size", config.get("q_group_size", 128))
-    if not isinstance(group, int) or group < 1 or (bits != 4 and f"{name}{bits}" not in GPTQ):
+    if not isinstance(group, int) or group < -1 or group == 0 or (bits != 4 and f"{name}{bits}" not in GPTQ):
         return None
     name = name if bits == 4 else f"{name}{bits}"
     symmetric = config.get("sym") is True if name.startswith("gptq") else config.get("zero_point") is False
     # AutoGPTQ stores zero points of symmetric weights as well
-    return f"{name}:{group}" + (":sym" if symmetric and name == "awq" else "")
+    return f"{name}:{group if group > 0 else CHANNEL}" + (":sym" if symmetric and name == "awq" else "")
 
 
 def _bitsandbytes(config: Mapping[str, Any]) -> str | None:
@@ -357,9 +357,9 @@ def _kind(group: Any, packed: bool) -> str | None:
     options = [] if weights.get("symmetric", True) else ["asym"]
     if weights.get("actorder") == "group":
         options.append("order")
-    if not grouped:
-        return "w8a16" if bits == 8 and not options else None
-    return ":".join([f"w{bits}a16", str(size), *options])
+    if not grouped and bits == 8 and not options:
+        return "w8a16"
+    return ":".join([f"w{bits}a16", str(size) if grouped else CHANNEL, *options])
 
 
 def _floats(bits: Any, size: Any, weights: Mapping[str, Any]) -> str | None:

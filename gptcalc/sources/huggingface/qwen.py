@@ -128,7 +128,7 @@ QWEN1 = LLAMA.but(
     only={"no_bias": True, "scale_attn_weights": True, "hidden_act": "silu", "activation": "swiglu"},
     irrelevant=("rope_theta", "onnx_safe", "params_dtype", "apply_residual_connection_post_layernorm",
                 "pos_emb", "n_inner", "n_head", "n_layer", "n_embd", "n_positions", "ffn_hidden_size",
-                "padded_vocab_size", "rope_scaling", "tokenizer_type"),
+                "padded_vocab_size", "rope_scaling", "tokenizer_type", "visual"),
     names={
         "embedding.token": "transformer.wte",
         **in_layers(

@@ -44,7 +44,6 @@ TEXT_TYPES = {
     "llava_qwen": "qwen2",
     "internvl_chat": "qwen2",
     "maira2": "llama",
-    "molmo": "qwen2",
 }
 
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
@@ -70,6 +69,9 @@ FLAG = "tie_word_embeddings"
 #: what only the whole says, and means its text model: labels, and the delay of a sound
 OF_THE_WHOLE = ("num_labels", "id2label", "default_num_delay_tokens")
 TEXT, THINKER = "text_config", "thinker_config"
+#: where larger models keep what sees and hears, beside fields of the text model; types whose configs don't say it
+TOWERS = ("vision_config", "audio_config", "visual")
+AROUND = ("molmo",)
 LEFT_OUT = "text model of a multimodal config; the rest is left out"
 
 
@@ -101,7 +103,8 @@ def text_model(config: Mapping[str, Any]) -> Text:
         return Text(merged(inner, config, holder, path, notes), place, around, notes)
     own = flat_type(config)
     if outer in READERS:
-        return Text(config if own is None else {**config, "model_type": own}, "", around, [])
+        more = outer in AROUND or any(isinstance(config.get(key), Mapping) for key in TOWERS)
+        return Text(config if own is None else {**config, "model_type": own}, "", around, [LEFT_OUT] * more)
     if any(part_of(outer, part) for part in (TEXT, THINKER)):
         return of_the_class(str(outer), config, [])
     kind = TEXT_TYPES.get(str(outer)) or own

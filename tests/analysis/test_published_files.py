@@ -1,0 +1,128 @@
+"""Bytes of files that people published, held against what their config.json says: the size of an index
+(metadata.total_size), or of a file by its pointer in git, less its header. Each names its repository on GitHub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptcalc.analysis.memory.account import memory
+from gptcalc.analysis.params import params
+from gptcalc.sources import load
+
+
+def weights(config: dict[str, Any]) -> int:
+    return memory(load(config).architecture, context=1).per_device.weights
+
+
+def llama(d: int, layers: int, heads: int, d_ff: int, kv: int | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "model_type": "llama", "hidden_size": d, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv or heads, "intermediate_size": d_ff, "vocab_size": 32000, "dtype": "float16",
+        "max_position_embeddings": 4096, "tie_word_embeddings": False, **more,
+    }  # fmt: skip
+
+
+def gptq(bits: int, group: int, **more: Any) -> dict[str, Any]:
+    return {"quantization_config": {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": True, **more}}
+
+
+#: itdevwu/Genz-70b-GPTQ and Barksdale27/1 (Llama-2-13b-chat-GPTQ): the only file, its matrices in each layer by their
+#: outputs, and how many tensors it has
+GENZ = llama(8192, 80, 64, 28672, 8, **gptq(3, -1, desc_act=True))
+LLAMA_13B = llama(5120, 40, 40, 13824, **gptq(4, 128, desc_act=True))
+
+
+@pytest.mark.parametrize(
+    ("config", "file", "outputs"),
+    [
+        (GENZ, 26_774_982_616, [8192, 1024, 1024, 8192, 28672, 28672, 8192]),
+        (LLAMA_13B, 7_259_435_192, [5120, 5120, 5120, 5120, 13824, 13824, 5120]),
+    ],
+    ids=["3 bits, a scale a channel", "4 bits, groups of 128"],
+)
+def test_gptq(config: dict[str, Any], file: int, outputs: list[int]) -> None:
+    """AutoGPTQ stores five tensors for a matrix: one of them is a bias of zeros where the class has none. A header
+    names each tensor in 100 to 125 bytes."""
+    layers = config["num_hidden_layers"]
+    zeros = 2 * layers * sum(outputs)
+    tensors = layers * (5 * len(outputs) + 2) + 3
+    assert 100 * tensors < file - zeros - weights(config) < 125 * tensors
+
+
+@pytest.mark.parametrize("name", ["quantize_config.json", "quant_config.json"])
+def test_what_older_quantisers_wrote_beside_the_config(name: str, tmp_path: Path) -> None:
+    """AutoGPTQ's file (Decentralised-AI/wizard-mega-13B-GPTQ), and AutoAWQ's."""
+    own = {
+        "quantize_config.json": {"bits": 4, "group_size": 128, "damp_percent": 0.01, "desc_act": False, "sym": True},
+        "quant_config.json": {"zero_point": True, "q_group_size": 128, "w_bit": 4},
+    }
+    form = {"quantize_config.json": "gptq:128", "quant_config.json": "awq:128"}
+    config = {key: value for key, value in LLAMA_13B.items() if key != "quantization_config"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / name).write_text(json.dumps(own[name]))
+    for reference in (tmp_path, tmp_path / "config.json"):
+        assert load(reference).architecture.storage.weights == form[name]
+
+
+MOLMO = {
+    "model_type": "molmo", "architectures": ["MolmoForCausalLM"], "attention_layer_norm": False, "clip_qkv": None,
+    "embedding_size": 152064, "hidden_size": 3584, "intermediate_size": 37888, "layer_norm_eps": 1e-6,
+    "layer_norm_type": "rms", "max_position_embeddings": 4096, "norm_after": False, "num_attention_heads": 28,
+    "num_hidden_layers": 28, "num_key_value_heads": 4, "qkv_bias": True, "rope_theta": 1e6, "vocab_size": 152064,
+    "tie_word_embeddings": False, "weight_tying": False,
+}  # fmt: skip
+
+
+def test_molmo() -> None:
+    """reubzdubz/Molmo7B_D_NF4Quant, whose index gives parameters and bytes: 8,021,025,280 and 6,661,964,712.
+
+    23 layers of a vision transformer with 577 places of patches of 588, attention that pools, and a gated projector;
+    all that stays wide. bitsandbytes keeps what each matrix was in a tensor of JSON; queries, keys and values are one
+    matrix, gate and up another.
+    """
+    v = 1024
+    layer = 4 * (v * v + v) + 2 * v * 4096 + 4096 + v + 4 * v
+    pool = 3 * (2 * v * v + v) + v * v + v
+    vision = 23 * layer + (588 + 1 + 577 + 2) * v + pool + 2 * v * 18944 + 18944 * 3584 + 2 * 2 * v
+    assert params(load(MOLMO).architecture).total == 8_021_025_280 - vision
+    shapes = [[4608, 3584], [3584, 3584], [37888, 3584], [3584, 18944]]
+    states = [{"quant_type": "nf4", "blocksize": 64, "dtype": "float16", "shape": shape} for shape in shapes]
+    said = 28 * sum(len(json.dumps(state)) for state in states)
+    packed = {**MOLMO, "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
+    assert weights(packed) == 6_661_964_712 - 2 * vision - said
+
+
+def test_qwen_vl() -> None:
+    """x1ngzai/Qwen-VL-Chat-Int4: 9,731,786,240 bytes, with biases of zeros and a vision tower that stays wide.
+
+    48 layers of OpenCLIP's bigG without its head, 256 places; a resampler of 256 queries and their places.
+    """
+    w, d, d_ff = 1664, 4096, 11008
+    layer = 4 * (w * w + w) + 2 * w * 8192 + 8192 + w + 4 * w
+    vision = 48 * layer + 3 * 14 * 14 * w + 256 * w + 2 * w
+    vision += 4 * (d * d + d) + w * d + 4 * d + 2 * 256 * d + 2 * d + d * d
+    zeros = 32 * (d + d_ff + d_ff + d)
+    config = {
+        "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 2 * d_ff, "kv_channels": 128, "no_bias": True,
+        "layer_norm_epsilon": 1e-6, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 151936,
+        "seq_length": 2048, "tie_word_embeddings": False, "torch_dtype": "float16",
+        "visual": {"heads": 16, "image_size": 448, "layers": 48, "output_dim": 4096, "width": 1664},
+        **gptq(4, 128, desc_act=False),
+    }  # fmt: skip
+    assert weights(config) == 9_731_786_240 - 2 * (vision + zeros)
+
+
+def test_pangu() -> None:
+    """IDLEOAK/openpangu-lightweight-methods, openPangu-Embedded-7B: 16,061,784,576 bytes. Each of its 34 layers keeps
+    64 frequencies of the rotation in fp32."""
+    config = {
+        "model_type": "PanguEmbedded", "architectures": ["PanguEmbeddedForCausalLM"], "bias": True,
+        "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 12800, "max_position_embeddings": 32768,
+        "num_attention_heads": 32, "num_hidden_layers": 34, "num_key_value_heads": 8, "rms_norm_eps": 1e-5,
+        "rope_theta": 1.6e7, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vocab_size": 153376,
+    }  # fmt: skip
+    assert weights(config) == 16_061_784_576 - 34 * 64 * 4
