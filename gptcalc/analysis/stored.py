@@ -129,8 +129,12 @@ def compared(architecture: Architecture, names: TensorNames, contents: Contents)
     place = Located(contents.weights)
     roles: dict[str, list[Weight]] = {"main": []}
     differ = []
+    padded = dict(_padded(architecture, names, place))
     for name, expected in claims(architecture, names, place).items():
         weight = place.of.pop(name, None)
+        if weight is not None and weight.elements == padded.get(name, expected) != expected:
+            weight, zeros = _apart(weight, expected)
+            roles.setdefault("unused", []).append(zeros)
         if weight is not None:
             roles["main"].append(weight)
         found = None if weight is None else weight.elements
@@ -141,6 +145,22 @@ def compared(architecture: Architecture, names: TensorNames, contents: Contents)
     differ += [Difference(w.name, None, w.elements) for w in roles.get("unexpected", ())]
     stored = _stored(roles, contents, tuple(differ))
     return replace(stored, rows=_rows(architecture, names, place, stored.differ))
+
+
+def _padded(architecture: Architecture, names: TensorNames, place: Located) -> Iterator[tuple[str, int]]:
+    """The tensors that may have zeros behind a vector, with how many numbers they have then."""
+    for key, _ in expected_tensors(architecture):
+        for found in names.places(key):
+            if found.padded:
+                yield place.name(found.name) or found.name, found.padded
+
+
+def _apart(weight: Weight, own: int) -> tuple[Weight, Weight]:
+    """A weight of so many numbers, and the zeros behind it."""
+    tensor, zeros = weight.tensor, (weight.elements or own) - own
+    end = tensor.end - (tensor.end - tensor.start) * zeros // (own + zeros)
+    first, rest = tensor._replace(shape=(own,), end=end), tensor._replace(shape=(zeros,), start=end)
+    return Weight(weight.name, own, first), Weight(weight.name, zeros, rest)
 
 
 def _rows(architecture: Architecture, names: TensorNames, place: Located, differ: tuple[Difference, ...]) -> int | None:

@@ -234,6 +234,8 @@ class Checkpoint:
                 array = _shaped(key, array, (*shape[:-1], outputs))
         if place.shares:
             array = _part(key, array, place)
+        if array.size == place.padded:
+            array = array.reshape(-1)[: product(shape)]
         return _shaped(key, array, shape)
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from gptcalc.analysis.memory.weights import total
 from gptcalc.analysis.params import params
+from gptcalc.analysis.stored import held
 from gptcalc.architecture import Architecture
 from gptcalc.document import build
 from gptcalc.errors import InputError
 from gptcalc.sources import load
-from gptcalc.sources.huggingface import read
+from gptcalc.sources.checkpoint import Checkpoint
+from gptcalc.sources.huggingface import read, tensor_names
 from tests import TESTS
 
 #: huggingface.co/api/models/moonshotai/Kimi-K3, safetensors.parameters: two packed weights in a byte are two
@@ -98,6 +103,23 @@ def test_each_part_is_a_field(changes: dict[str, Any], difference: int | None) -
 def test_what_is_wrong_is_said(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         counted(**changes)
+
+
+def test_zeros_behind_the_rates_are_none_of_its_weights(tmp_path: Path) -> None:
+    """A number a channel where there is one a head, as in the published files: 8 for 3 heads, in three layers."""
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((TESTS / "golden" / "kimi_k3" / name).read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    filled = {name: np.pad(w, (0, 5)) if name.endswith("A_log") else w for name, w in weights.items()}
+    save_file({f"language_model.{name}": weight for name, weight in filled.items()}, tmp_path / "model.safetensors")
+    model = load(str(tmp_path))
+    found = held(model, str(tmp_path))
+    assert found.differ == ()
+    assert (found.main, found.stored) == (counted(), counted() + 3 * 5)
+    assert model.model_type is not None
+    checkpoint = Checkpoint(tmp_path, tensor_names(model.model_type, model.architecture))
+    own = checkpoint.get("layers.0.linear.A_log", (3,))
+    assert own.tolist() == weights["model.layers.0.self_attn.A_log"].tolist()
 
 
 def test_inside_a_larger_model() -> None:

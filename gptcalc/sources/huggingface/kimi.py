@@ -232,6 +232,7 @@ KIMI_K3 = replace(
                 PREFIX,
                 {
                     "linear.gate": "self_attn.g_proj",
+                    "linear.A_log": bare("self_attn.A_log", padded="d_k"),
                     "attn.gate": "self_attn.g_proj",
                     "moe.latent_down": "block_sparse_moe.routed_expert_down_proj",
                     "moe.latent_up": "block_sparse_moe.routed_expert_up_proj",

@@ -45,6 +45,7 @@ class Held(Struct, frozen=True):
     speed: it lies here in layers of this speed alone.
     looped: equally wide parts that lie side by side along the output, for one layer of a loop behind the other.
     behind: modules of the same layer, as wide, whose outputs come behind this one's before parts are cut out.
+    padded: a vector that may have zeros behind it, up to as many numbers as this field of its sublayer says.
     """
 
     module: str
@@ -57,6 +58,7 @@ class Held(Struct, frozen=True):
     looped: Sequence[str] = ()
     speed: str = ""
     behind: tuple[str, ...] = ()
+    padded: str = ""
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -74,6 +76,7 @@ class Place(Struct, frozen=True):
     index: int = 0
     groups: int = 1
     behind: tuple[str, ...] = ()  # further tensors, whose outputs come behind the first one's before the cut
+    padded: int = 0  # how many numbers there are where zeros stand behind the weight
 
     @property
     def stacked(self) -> bool:
@@ -229,7 +232,8 @@ class TensorNames:
             index = (layer - first) * len(held.looped) + held.looped.index(stem)
             return Place(name, matrix, held.stored, (1,) * len(held.looped) * n, index)
         if not held.parts:
-            return Place(name, matrix, held.stored)
+            padded = int(getattr(self.mixer(stem, layer), held.padded)) if held.padded else 0
+            return Place(name, matrix, held.stored, padded=padded)
         mixer = self.mixer(stem, layer)
         shares = tuple(value if isinstance(value, int) else int(attrgetter(value)(mixer)) for _, value in held.parts)
         index = [part for part, _ in held.parts].index(stem)
