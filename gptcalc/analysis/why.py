@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from gptcalc import units
 from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, of_states
-from gptcalc.analysis.memory.cache import CacheGroup, KVCache, types, whole
+from gptcalc.analysis.memory.cache import CacheGroup, KVCache, turned, types, whole
+from gptcalc.analysis.memory.engines import CONSTANT
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import FlopsRun
+from gptcalc.conventions import CacheRun, FlopsRun
 from gptcalc.equations import Chosen, Constant, Entries, Equations, Line, OfSource, Pairs, Stage, Workload, equations
 from gptcalc.errors import InputError, did_you_mean
 
@@ -35,7 +36,7 @@ class Row(Struct, frozen=True):
 #: the sums that --why takes apart, by analysis; those of components by their names
 SUMS: dict[str, tuple[str, ...]] = {
     "params": ("total", "active", "embedding", "non_embedding", "mtp", "components.attention"),
-    "kv": ("bytes", "bytes_per_token", "elements_per_token", "full_bytes"),
+    "kv": ("bytes", "bytes_per_token", "elements_per_token", "state_bytes", "full_bytes"),
     "flops": ("total", "attention", "weights", "states", "macs", "by_component.attention"),
 }
 
@@ -119,28 +120,32 @@ def _spelled(symbols: list[str], sizes: list[int]) -> str:
     return f"{shown} = {' · '.join(f'{n:,}' for n in sizes)}"
 
 
-def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
-    """The store lines behind bytes, bytes_per_token, elements_per_token or full_bytes of a cache analysis."""
+def why_kv(architecture: Architecture, how: CacheRun, found: KVCache, key: str) -> Ledger:
+    """The store lines behind a sum of a cache analysis: one of SUMS, full_bytes with the ideal engine alone."""
     known = [sum_ for sum_ in SUMS["kv"] if sum_ != "full_bytes" or found.engine == "ideal"]
     if key not in known:
         raise _no_ledger(key, known)
     held = f"engine {found.engine}, {found.mla_cache} MLA cache"
-    if key == "bytes" and found.engine != "ideal":
-        return Ledger(key, found.bytes, held, tuple(_set_aside(group, found.engine) for group in found.groups))
-    kept = types(found.kv_dtype, engine=found.engine)
+    if key in ("bytes", "state_bytes") and found.engine != "ideal":
+        groups = [group for group in found.groups if key == "bytes" or group.kind in CONSTANT]
+        return Ledger(key, getattr(found, key), held, tuple(_set_aside(group, found.engine) for group in groups))
+    kept = types(found.kv_dtype, how.state_dtype, found.engine)
     rows = []
     per_token = key in ("bytes_per_token", "elements_per_token")
-    for stage in equations(architecture, cache=found.mla_cache).main:
-        chosen = any(line.stored == "index keys" for line in stage.lines)
+    model = equations(architecture, cache=found.mla_cache)
+    for stage in model.stages if how.mtp else model.main:
+        chosen, rotary = any(line.stored == "index keys" for line in stage.lines), turned(stage)
         for line in stage.lines:
-            if line.stored is None or (per_token and isinstance(line.kept, (Constant, OfSource))):
+            constant = isinstance(line.kept, (Constant, OfSource))
+            if line.stored is None or (per_token and constant) or (key == "state_bytes" and not constant):
                 continue
             indices = line.stored_indices()
             symbols, sizes = [index.symbol for index in indices], [index.size for index in indices]
             elements = prod(sizes)
-            tokens = _tokens(line, found.context, key)
+            tokens = _tokens(line, found, key)
             kind = kept.of(line, chosen)
-            each: int | Fraction = elements if key == "elements_per_token" else kind.row_bytes(elements)
+            size = kept.row_bytes(line, elements, chosen, rotary)
+            each: int | Fraction = elements if key == "elements_per_token" else size
             ranges = _spelled(symbols, sizes)
             if key != "elements_per_token":
                 ranges += f", {kind.name}: {each:,} bytes"
@@ -148,28 +153,23 @@ def why_kv(architecture: Architecture, found: KVCache, key: str) -> Ledger:
                 ranges += f"; an entry every {line.kept.every} tokens"
                 each = whole([Fraction(each, line.kept.every)])
             times = stage.often(line)
-            if key in ("bytes", "full_bytes"):
-                what = (
-                    "entries"
-                    if isinstance(line.kept, Entries)
-                    else "tokens"
-                    if isinstance(line.kept, Pairs)
-                    else "state"
-                )
-                ranges += f"; {tokens:,} {what} × {units.sequences(found.batch)}"
+            if not per_token:
+                ranges += f"; {tokens:,} {_counted(line)} × {units.sequences(found.batch)}"
                 times *= tokens * found.batch
             rows.append(_row(stage, line, line.statement.left.name, ranges, each, times))
     return Ledger(key, whole(Fraction(row.amount) for row in rows), held, tuple(rows))
 
 
-def _tokens(line: Line, context: int, key: str) -> int:
-    """How often a store line's left side is kept of `context` tokens; a constant state once."""
+def _tokens(line: Line, found: KVCache, key: str) -> int:
+    """How often a store line's left side is kept; a constant state once, what is of the source once a source token."""
     match line.kept:
         case Entries():
-            return line.kept.kept(context)
+            return line.kept.kept(found.context)
         case Pairs():
-            return line.kept.kept(context) if key == "bytes" else context
-        case Constant() | OfSource() | None:
+            return line.kept.kept(found.context) if key == "bytes" else found.context
+        case OfSource():
+            return found.source or 0
+        case Constant() | None:
             return 1
 
 
@@ -181,7 +181,7 @@ def _counted(line: Line) -> str:
         case Pairs():
             return "tokens"
         case OfSource():
-            return "source"
+            return "source tokens"
         case Constant() | None:
             return "state"
 

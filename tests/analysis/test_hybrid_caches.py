@@ -14,8 +14,9 @@ from gptcalc.analysis.memory.engines import Held, Paging, held
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.vllm import generation
+from gptcalc.analysis.why import why_kv
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import Engine, InferenceRun
+from gptcalc.conventions import Engine, InferenceRun, RoomRun
 from gptcalc.document import build
 from gptcalc.equations import equations
 from gptcalc.sources import preset
@@ -139,6 +140,20 @@ def test_latents_beside_recurrent_layers() -> None:
     assert next(part.tokens for part in logged("kimi-linear-48b-a3b", "bf16", 1, 2, 128, 2) if part.pool.grows) == 1024
 
 
+@pytest.mark.parametrize(("kv_dtype", "tokens", "bytes_a_number"), [("bf16", 768, 2), ("fp8", 1536, 1)])
+def test_pages_of_kimi_k3(kv_dtype: str, tokens: int, bytes_a_number: int) -> None:
+    """vLLM on eight devices (docs.lmcache.ai, recipes/kimi_k3; SemiAnalysis' InferenceX, runs 30453589555 and on):
+    "attention block size to 768 tokens" in 16 bits, 1536 in fp8, "Padding mamba page size by 8.68%". A device has 12
+    heads of 128 by 128 in fp32, and three tokens of their queries, keys and values."""
+    parts = logged("kimi-k3", kv_dtype, 1, 2, 128, 8)
+    assert next(part.tokens for part in parts if part.pool.grows) == tokens
+    state = 12 * 128 * 128 * 4 + 3 * 3 * 12 * 128 * 2
+    assert round(100 * (tokens * 576 * bytes_a_number / state - 1), 2) == 8.68
+    constant = [part for part in parts if part.pool.kind in engines.CONSTANT]
+    used = {part.pool.kind: part.pool.bytes for part in constant}
+    assert used["state"] + used["conv"] == state
+
+
 def test_recurrent_layers_have_two_pages_where_prefixes_are_cached() -> None:
     """vLLM 0.24, Qwen3.6-35B-A3B in fp8 (club-3090, issues 612 and 652): 567,978 tokens, 4.33 requests of 131,072, in
     5.98 GiB, 569,878 in 6.01. Its tokens are requests times their length, requests all pages of ten layers over those
@@ -210,3 +225,22 @@ def test_deliberate_errors_are_noticed(
     mutate(module, old, new, monkeypatch)
     expected, found = LOGGED[log]
     assert found() != expected
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "constant"),
+    [
+        # 69 layers of 96 states, and three tokens of queries, keys and values in 16 bits
+        ("kimi-k3", RoomRun(context=100), 69 * (96 * 128 * 128 * 4 + 3 * 3 * 12288 * 2)),
+        ("kimi-k3", RoomRun(context=100, state_dtype="bf16"), 69 * (96 * 128 * 128 * 2 + 3 * 3 * 12288 * 2)),
+        # keys and values of 1,500 frames, 768 channels in 12 layers
+        ("whisper-small", RoomRun(context=100, batch=3), 3 * 12 * 2 * 768 * 1500 * 2),
+        ("deepseek-v3", RoomRun(context=100, mtp=True), 0),
+    ],
+)
+def test_what_does_not_grow_line_by_line(name: str, how: RoomRun, constant: int) -> None:
+    found = cache.cached(model(name), how)
+    ledgers = {key: why_kv(model(name), how, found, key) for key in ("state_bytes", "bytes", "bytes_per_token")}
+    for key, ledger in ledgers.items():
+        assert sum(row.amount for row in ledger.rows) == ledger.value == getattr(found, key)
+    assert ledgers["state_bytes"].value == constant

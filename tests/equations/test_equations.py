@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 
 from gptcalc.analysis.flops import flops
-from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.cache import cached, kv
 from gptcalc.analysis.params import ledger, params
 from gptcalc.analysis.why import why_flops, why_kv, why_params
 from gptcalc.architecture import Architecture
+from gptcalc.conventions import RoomRun
 from gptcalc.document import build
 from gptcalc.equations import Entries, Pairs, Workload, equations
 from gptcalc.equations import polynomial as poly
@@ -203,13 +204,14 @@ def test_parts_sum_to_totals(document: dict[str, Any]) -> None:
 @settings(max_examples=100, deadline=None)
 def test_cache_and_flops_close(document: dict[str, Any]) -> None:
     model = build(document)
-    held = kv(model, context=9, batch=2)
+    how = RoomRun(context=9, batch=2)
+    held = cached(model, how)
     assert held.bytes == sum(group.bytes for group in held.groups) <= held.full_bytes
-    assert why_kv(model, held, "bytes").value == held.bytes
+    assert why_kv(model, how, held, "bytes").value == held.bytes
     if not held.state_bytes:  # room for entries of several tokens
         assert held.full_bytes == 2 * 9 * held.bytes_per_token
-    for key in ("bytes_per_token", "elements_per_token", "full_bytes"):
-        assert why_kv(model, held, key).value == getattr(held, key)
+    for key in ("bytes_per_token", "elements_per_token", "state_bytes", "full_bytes"):
+        assert why_kv(model, how, held, key).value == getattr(held, key)
     for phase in ("prefill", "decode", "train"):
         for mla in ("absorbed", "expanded"):
             found = flops(model, context=9, batch=2, phase=phase, mla=mla)

@@ -53,7 +53,7 @@ def command(
     if why is not None:
         from gptcalc.analysis.why import confirmed, why_kv
 
-        ledger = confirmed(why_kv(architecture, found, why), loaded[0].written)
+        ledger = confirmed(why_kv(architecture, how, found, why), loaded[0].written)
         return Answer(ledger, show("why", ledger), warnings)
     return Answer(found, show("kv", found), warnings)
 
