@@ -259,6 +259,10 @@ FORMATS = {
         # ModelOpt: beside the blocks' scales an fp32 scale of the weight and one of the input
         Format("nvfp4", "linear", Packing(NVFP4, per_matrix=2 * FP32.block_bytes)),
         *(affine(bits) for bits in AFFINE),
+        # MLX's other modes: a scale of 8 bits a group, none of the matrix
+        Format("mlx-mxfp4", "all", Packing(MXFP4), alone=True),
+        Format("mlx-nvfp4", "all", Packing(NVFP4), alone=True),
+        Format("mlx-mxfp8", "all", Packing(INT8, 8, 32), alone=True),
         # torchao: int4 with a 16-bit scale and zero point a group (Int4WeightOnlyConfig), int8 with a 16-bit scale a
         # channel (Int8WeightOnlyConfig), fp8 with an fp32 scale a channel (Float8DynamicActivationFloat8WeightConfig)
         Format("torchao-int4", "linear", Packing(INT4, 16 + 16, 128)),

@@ -114,7 +114,7 @@ from gptcalc.architecture.rope import (
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
 from gptcalc.architecture.slots import SlotAttention
-from gptcalc.architecture.storage import Files, Fused, Ggml, Modules, Storage
+from gptcalc.architecture.storage import Apart, Files, Fused, Ggml, Modules, Storage
 from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import (
     KV,
@@ -144,6 +144,7 @@ __all__ = [
     "Adapted",
     "AdaptiveNorm",
     "AltUp",
+    "Apart",
     "Architecture",
     "AtMost",
     "Attention",

@@ -46,6 +46,12 @@ class Files(Struct, frozen=True, eq=False):
     tensors: dict[str, tuple[str, int]]  # by our name of a weight
 
 
+class Apart(Struct, frozen=True, eq=False):
+    """The formats of matrices that are stored in a way of their own."""
+
+    tensors: dict[str, str]  # by our name of a weight
+
+
 class Storage(Strict, frozen=True, kw_only=True):
     """How weights are published, as engines, quantisers and adapters find them."""
 
@@ -59,5 +65,6 @@ class Storage(Strict, frozen=True, kw_only=True):
     mtp: bool = False  # GGUF files hold multi-token-prediction modules as further layers
     modules: Modules = Modules()
     lora: tuple[str, ...] = ()  # what PEFT adapts where nothing is said; (): queries and values
+    apart: Apart | None = None  # of matrices that a config names
     files: Files | None = None  # those of a checkpoint, where there is one with all tensors
     lora_experts: bool = False  # PEFT's all-linear means experts and routers too, and no other gate, up and down

@@ -446,17 +446,20 @@ def _from_document(document: dict[str, Any], origin: str, yaml: bool = False) ->
 
 def _from_config(config: dict[str, Any], origin: str) -> Source:
     from gptcalc.sources import huggingface
-    from gptcalc.sources.huggingface.quantization import by_name, stored
+    from gptcalc.sources.huggingface.quantization import by_name, stored, with_exceptions
 
     try:
         reading = huggingface.read(config)
     except InputError as error:
         raise error.within(file_name(origin)) from None
     name = _name(origin)
-    form = by_name(stored(config).among(reading.architecture), name)
+    said = stored(config)
+    form = by_name(said.among(reading.architecture), name)
     own = {"weights": form.weights, "mixed": form.mixed, "mixed_mtp": form.mixed_mtp, "fp8_cache": form.fp8_cache}
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))
+    if form.mixed and said.weights is not None and reading.model_type is not None:
+        built = with_exceptions(built, config, said, reading.model_type)
     whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}
     notes = (*reading.notes, *([form.note] if form.note else []))
     return Source({"name": name, **whole}, origin, notes, reading.model_type, None, True, built, not form.said)

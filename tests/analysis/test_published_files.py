@@ -116,6 +116,64 @@ def test_qwen_vl() -> None:
     assert weights(config) == 9_731_786_240 - 2 * (vision + zeros)
 
 
+QWEN_27B = {
+    "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 64, "num_attention_heads": 24,
+    "num_key_value_heads": 4, "head_dim": 256, "attn_output_gate": True, "full_attention_interval": 4,
+    "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "vocab_size": 248320,
+    "linear_num_value_heads": 48, "linear_value_head_dim": 128, "max_position_embeddings": 262144,
+    "model_type": "qwen3_5_text", "mtp_num_hidden_layers": 1, "tie_word_embeddings": False, "dtype": "bfloat16",
+}  # fmt: skip
+RECURRENT = [layer for layer in range(64) if layer % 4 != 3]
+
+
+def qwen_27b(**more: Any) -> dict[str, Any]:
+    return {"model_type": "qwen3_5", "text_config": QWEN_27B, "tie_word_embeddings": False, **more}
+
+
+def qwen_vision(d: int) -> int:
+    """27 layers, patches of 16 × 16 of two pictures, 48 × 48 places; four patches are one of the text's tokens."""
+    v, inner = 1152, 4304
+    layer = 4 * v * v + 4 * v + 2 * v * inner + inner + v + 4 * v
+    return 2 * 3 * 16 * 16 * v + v + 48 * 48 * v + 27 * layer + 2 * v + 4 * v * (4 * v + 1) + 4 * v * d + d
+
+
+def test_each_matrix_as_an_mlx_config_says() -> None:
+    """Arp1tMoga/fast_qwen: 20,444,027,360 bytes. Four bits in groups of 32, but eight in groups of 64 for the tables,
+    what leaves recurrent mixers and the MLPs of the last eight layers."""
+    eight = {"bits": 8, "group_size": 64, "mode": "affine"}
+    wide = ["lm_head", "model.embed_tokens"]
+    wide += [f"model.layers.{layer}.linear_attn.out_proj" for layer in RECURRENT]
+    wide += [f"model.layers.{n}.mlp.{m}_proj" for n in range(56, 64) for m in ("gate", "up", "down")]
+    own = {f"language_model.{name}": eight for name in wide}
+    config = qwen_27b(quantization={"bits": 4, "group_size": 32, "mode": "affine", **own})
+    assert weights(config) == 20_444_027_360 - 2 * qwen_vision(5120)
+    found = memory(load(config).architecture, context=1)
+    assert any(line.startswith("weights: every matrix as the config says, mlx4:32 ") for line in found.exact)
+    assert not any("weights" in line for line in found.estimated)
+    assert memory(load(config).architecture, dtype="mlx4:32", context=1).per_device.weights < weights(config)
+
+
+def test_what_compressed_tensors_ignores() -> None:
+    """fantasylord/Qwen36: model.safetensors has 18,698,467,264 bytes, its header among them. A parent that is ignored
+    says nothing of the matrices in it; multi-token-prediction modules, in a file of their own, have a group of theirs.
+
+    In the file are four tensors of each packed matrix, of each recurrent layer five such and ten others (the norms'
+    before it and the MLP among them), of the others seven and four; 333 of the vision tower, three tables.
+    """
+    weight = {"num_bits": 4, "type": "int", "symmetric": False, "strategy": "group"}
+    groups = {
+        "group_0": {"targets": ["Linear"], "weights": {**weight, "group_size": 128}},
+        "group_mtp": {"targets": ["re:.*mtp\\..*proj$"], "weights": {**weight, "group_size": 32}},
+    }
+    parts = ("", ".norm", ".in_proj_b", ".in_proj_a")
+    ignore = [f"model.language_model.layers.{n}.linear_attn{part}" for n in RECURRENT for part in parts]
+    method = {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": groups}
+    config = qwen_27b(quantization_config={**method, "ignore": [*ignore, "lm_head", "mtp.fc"]})
+    header = 18_698_467_264 - 2 * qwen_vision(5120) - weights(config)
+    tensors = 48 * (4 * 6 + 8) + 16 * (4 * 7 + 4) + 333 + 3
+    assert 100 * tensors < header < 140 * tensors
+
+
 def test_pangu() -> None:
     """IDLEOAK/openpangu-lightweight-methods, openPangu-Embedded-7B: 16,061,784,576 bytes. Each of its 34 layers keeps
     64 frequencies of the rotation in fp32."""

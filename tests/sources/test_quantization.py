@@ -61,7 +61,7 @@ BUT_EXPERTS = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*ml
         ({"quantization_config": {"quant_method": "intel/auto-round", "bits": 2, "group_size": 64}}, "gptq2:64"),
         ({"quantization": {"group_size": 64, "bits": 4}}, "mlx4:64"),
         ({"quantization": {"group_size": 32, "bits": 6, "mode": "affine"}}, "mlx6:32"),
-        ({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}}, "mxfp4"),
+        ({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}}, "mlx-mxfp4"),
         ({"quantization_config": {"load_in_4bit": True, "bnb_4bit_use_double_quant": False}}, "nf4"),
         ({"quantization_config": {"quant_method": "exl2", "bits": 4.65, "head_bits": 6}}, "exl2:4.65"),
         ({"quantization_config": {"quant_method": "eetq"}}, "int8"),
@@ -175,8 +175,8 @@ def read(tmp_path: Path, config: dict[str, Any], method: dict[str, Any]) -> tupl
         (["re:.*self_attn.*"], "nvfp4,attention=bf16", False),
         (["model.layers.*.self_attn"], "nvfp4,attention=bf16", False),
         ([*LINEAR, "model.layers.4*", "mtp*"], "nvfp4,recurrent=bf16", False),  # layer 4 is the module behind them
-        (LINEAR[:2], "nvfp4", True),
-        ([*ATTENTION, "model.layers.1*"], "nvfp4,attention=bf16", True),
+        (LINEAR[:2], "nvfp4", False),  # matrix by matrix
+        ([*ATTENTION, "model.layers.1*"], "nvfp4", False),
         ([*ATTENTION, "model.layers.2.mlp.experts.3.down_proj"], "nvfp4,attention=bf16", True),
         (["model.layers.0.*", "model.layers.1*", "model.layers.2.mlp*", "model.layers.2.linear_attn*", *ATTENTION,
           "model.layers.3.mlp.experts*", "model.layers.3.mlp.shared_expert*"],

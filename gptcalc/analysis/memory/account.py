@@ -6,10 +6,10 @@ from copy import copy
 
 from gptcalc.analysis.memory.cache import pools
 from gptcalc.analysis.memory.engines import held
+from gptcalc.analysis.memory.held import Share
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between
-from gptcalc.analysis.memory.weights import Share
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun

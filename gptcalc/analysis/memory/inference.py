@@ -15,6 +15,7 @@ from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.ggml import COPIES
+from gptcalc.analysis.memory.held import Share, by_type
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
 from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
@@ -30,7 +31,7 @@ from gptcalc.analysis.memory.vllm import (
     mamba_chunk,
     named,
 )
-from gptcalc.analysis.memory.weights import Share, Weights
+from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import ALL, AUTO, FitRun, InferenceRun
@@ -366,6 +367,9 @@ class Inference:
             return cache
         if self.weights.files:
             return f"weights: every tensor as its file has it, {self.weights.types()}", *cache
+        if self.weights.apart:
+            stored = by_type((row.type, row.total) for row in self.rows(0))
+            return f"weights: every matrix as the config says, {stored}", *cache
         stay = MXFP4.name not in self.dtype and any(row.type == MXFP4.name for row in self.rows(0))
         how = f"{', as published' * self.is_published}{', experts in mxfp4' * stay}"
         return f"weights: every tensor as {self.dtype} stores it{how}", *cache

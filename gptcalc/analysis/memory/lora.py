@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
-from gptcalc.analysis.memory.weights import Share
+from gptcalc.analysis.memory.held import Share
 from gptcalc.analysis.memory.zero import Parameter
 from gptcalc.architecture import Ggml, Storage
 from gptcalc.dtypes import FP32

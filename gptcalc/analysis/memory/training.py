@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory import lora as low_rank
 from gptcalc.analysis.memory import optimizer as optimizers
+from gptcalc.analysis.memory.held import Share
 from gptcalc.analysis.memory.live import width_of
 from gptcalc.analysis.memory.result import PARTS, Device, Memory, Replicated, added
 from gptcalc.analysis.memory.saved import Kept, Work, embedding_kept, kept, output_kept
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, stage_ranges
-from gptcalc.analysis.memory.weights import Share, Weights
+from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.memory.zero import Parameter, Plan, States, host_planned, largest_layer, states
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture

@@ -8,19 +8,17 @@ from functools import cached_property
 from itertools import islice
 from math import prod
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc import units
 from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.forms import checked
+from gptcalc.analysis.memory.held import ANYWHERE, BEHIND, At, Divided, Share, by_type, known, shape_of
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, by_stage, ledger
 from gptcalc.architecture import (
     Architecture,
     Block,
-    Fused,
     LatentAttention,
     Llama3,
     LongRope,
@@ -35,57 +33,6 @@ from gptcalc.errors import InputError
 
 #: the table that is the output matrix as well, where that is tied
 TIED = "embedding.token"
-
-
-#: of matrices that are one in the published class, those behind the first: component and use
-BEHIND: dict[Fused, set[tuple[str, str]]] = {
-    "qkv": {("attention", "keys"), ("attention", "values")},
-    "kv": {("attention", "values")},
-    "gate_up": {("mlp", "up")},
-    "shared_gate_up": {("shared_experts", "up")},
-}
-
-
-class At(Struct, frozen=True):
-    """Where a tensor stands, as far as its GGUF type depends on it: the i-th of n of its use. given: a type by hand."""
-
-    i: int = 0
-    n: int = 1
-    given: DType | None = None
-
-
-#: in any layer
-ANYWHERE = At()
-
-
-class Share(Struct, frozen=True):
-    """What one device of a pipeline stage holds of a tensor, and the undivided tensor."""
-
-    row: Tensors
-    whole: Tensors
-    tensor: Tensor
-    shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
-    stage: str  # of the equations, which has it
-    fused: bool = False  # a part of one matrix of queries, keys and values
-
-    @property
-    def experts(self) -> bool:
-        """Spread over expert parallel ranks."""
-        return any(index.shard == "ep" for index in self.tensor.indices)
-
-    @property
-    def vocabulary(self) -> bool:
-        """With padded rows."""
-        return any(index.shard == "vocab" for index in self.tensor.indices)
-
-
-class Divided(Struct, frozen=True):
-    """A tensor as one device holds it, in whatever format."""
-
-    entry: Entry
-    whole: list[int]  # what its indices run over
-    mine: list[int]  # what they do on one device
-    shape: tuple[int, ...]
 
 
 class Weights:
@@ -118,13 +65,15 @@ class Weights:
         self.has_experts = any(e.tensor.weight.component == "experts" and e.tensor.kind == "matrix" for e in entries)
         files = architecture.storage.files if filed else None
         self.files = {} if files is None else files.tensors
+        apart = architecture.storage.apart if filed and dtype == architecture.storage.weights else None
+        self.apart = {} if apart is None or self.files else apart.tensors
         self.divided: dict[int, Divided] = {}  # which all formats share
         self._set_format(dtype)
 
     def in_format(self, dtype: str) -> Weights:
         """The same weights in another format."""
         other = copy(self)
-        other.files = {}
+        other.files, other.apart = {}, {}
         other._set_format(dtype)
         return other
 
@@ -145,7 +94,9 @@ class Weights:
     @property
     def forms(self) -> tuple[Format, ...]:
         """The format and those of single components; (): GGUF types."""
-        return () if self.format is None else self.format.all
+        if self.format is None:
+            return ()
+        return (*self.format.all, *(known(name) for name in sorted(set(self.apart.values()))))
 
     @property
     def assumed(self) -> str | None:
@@ -154,17 +105,13 @@ class Weights:
             return None
         if any(form.mean for form in self.forms):
             return f"{self.dtype}'s bits a weight are a mean; scales and small tensors come on top"
-        if self.has_experts and any(form.packed == "all" for form in self.forms):
+        if self.has_experts and not self.apart and any(form.packed == "all" for form in self.forms):
             return "routers of some of MLX's classes are packed in 8 bits whatever the others are"
         return None
 
     def types(self) -> str:
         """The types in the files at hand, each with its bytes, the largest in front."""
-        sizes: dict[str, int] = {}
-        for type_, size in self.files.values():
-            sizes[type_] = sizes.get(type_, 0) + size
-        ordered = sorted(sizes, key=lambda type_: -sizes[type_])
-        return ", ".join(f"{type_} {units.short_bytes(sizes[type_])}" for type_ in ordered)
+        return by_type(self.files.values())
 
     def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
@@ -246,6 +193,10 @@ class Weights:
                     for stored, count in self._filed(entry, block, start, stop).items():
                         yield self.share(entry, count, stored=stored)
                     continue
+                if self.apart and not entry.tensor.weight.shared:
+                    for form, count in self._named(entry, block, start, stop).items():
+                        yield self.share(entry, count, At(form=form))
+                    continue
                 types = placed.get((block, entry.tensor.weight.key))
                 if types is None:
                     yield self.share(entry, 1 if entry.tensor.weight.shared else times, ANYWHERE)
@@ -301,6 +252,15 @@ class Weights:
         """The number of a tensor's layer that is none of the main model's."""
         return self.architecture.n_layers if entry.stage is self.model.mtp else 0
 
+    def _named(self, entry: Entry, block: Block, start: int, stop: int) -> dict[str, int]:
+        """How often a tensor of these layers has which format of its own; "": the one of most."""
+        found: dict[str, int] = {}
+        for number, other in enumerate(islice(self.architecture.blocks(), stop)):
+            if number >= start and other == block:
+                form = self.apart.get(f"layers.{number}.{entry.tensor.weight.key}", "")
+                found[form] = found.get(form, 0) + 1
+        return found
+
     def _filed(self, entry: Entry, block: Block, start: int, stop: int) -> dict[tuple[str, int], int]:
         """How often a tensor of these layers has which type and how many bytes in the files at hand."""
         found: dict[tuple[str, int], int] = {}
@@ -333,7 +293,8 @@ class Weights:
         stored: tuple[str, int] | None = None,
     ) -> Share:
         """What a device has of a tensor, `at` a layer or outside of them; `stored`: its type and bytes in the files."""
-        at = At(given=self._given(entry, self._outside(entry))) if at is None else at
+        if at is None:
+            at = At(given=self._given(entry, self._outside(entry)), form=self.apart.get(entry.tensor.weight.key, ""))
         if stored is None:
             stored = self.files.get(entry.tensor.weight.key)
         divided = self._divided(entry)
@@ -351,7 +312,7 @@ class Weights:
         if found is None:
             indices = entry.tensor.indices
             mine = local(indices, self.parallel, self.multiple)
-            found = Divided(entry, [index.size for index in indices], mine, _shape(entry.tensor, mine))
+            found = Divided(entry, [index.size for index in indices], mine, shape_of(entry.tensor, mine))
             self.divided[id(entry)] = found  # which holds the entry, so that no other one gets its id
         return found
 
@@ -372,8 +333,8 @@ class Weights:
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
             return type_.name, copies * outputs * type_.row_bytes(inputs)
-        form = self._form(entry, self.format)
-        if self._is_packed(entry, form):
+        form = self._form(entry, self.format, at)
+        if self._is_packed(entry, form, at):
             tile = self.tiles.get(form.plain, 1)
             packing = form.of(entry.tensor.weight.component)
             if self._is_behind(entry):
@@ -389,13 +350,18 @@ class Weights:
         weight = entry.tensor.weight
         return any((weight.component, weight.use) in BEHIND[word] for word in self.architecture.storage.fused)
 
-    def _form(self, entry: Entry, format: Format) -> Format:
-        """The format of a tensor's component, or of the module that it is in."""
+    def _form(self, entry: Entry, format: Format, at: At) -> Format:
+        """The format of a tensor, of its component, or of the module that it is in."""
+        if at.form:
+            return known(at.form)
         return format.at(entry.tensor.weight.component, entry.stage is self.model.mtp)
 
-    def _is_packed(self, entry: Entry, format: Format) -> bool:
-        """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay."""
+    def _is_packed(self, entry: Entry, format: Format, at: At) -> bool:
+        """Whether a quantiser touches this tensor. Embeddings, output, norms, routers and single-output gates stay,
+        unless the config names them."""
         component = entry.tensor.weight.component
+        if at.form:
+            return format.packed != "none"
         if format.packed == "all":
             if component == "router" and self.has_selection:
                 return False
@@ -432,8 +398,8 @@ class Weights:
 
     def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int], at: At) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
-        form = None if self.format is None else self._form(entry, self.format)
-        if whole == mine or not (form is None or self._is_packed(entry, form)):
+        form = None if self.format is None else self._form(entry, self.format, at)
+        if whole == mine or not (form is None or self._is_packed(entry, form, at)):
             return
         _, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
@@ -450,19 +416,6 @@ class Weights:
                     f"device, not a multiple of {self.dtype}'s blocks of {step}",
                     kind="usage",
                 )
-
-
-def _shape(tensor: Tensor, sizes: list[int]) -> tuple[int, ...]:
-    """A tensor's axes as checkpoints store them: heads and their channels are one, experts have one of their own."""
-    if tensor.kind in ("matrix", "kernel"):
-        copies, inputs, outputs = tensor.axes(sizes)
-        return (*copies, inputs, outputs)
-    if tensor.kind == "table":
-        rows, *columns = sizes
-        return rows, prod(columns)
-    stacked = [index.role in STACKED for index in tensor.indices]
-    copies = tuple(size for size, own in zip(sizes, stacked, strict=True) if own)
-    return (*copies, prod(size for size, own in zip(sizes, stacked, strict=True) if not own))
 
 
 def total(architecture: Architecture, dtype: str = "bf16") -> int:

@@ -21,7 +21,8 @@ from gptcalc.architecture import (
     LatentAttention,
     Mlp,
 )
-from gptcalc.dtypes import AFFINE, CHANNEL, GPTQ, MLX_GROUPS
+from gptcalc.dtypes import AFFINE, CHANNEL, FORMATS, GPTQ, MLX_GROUPS
+from gptcalc.sources.huggingface.matrices import Rule, apart, rules
 
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
@@ -36,6 +37,9 @@ MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO":
 WIDE = r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi_modal|projector"
 
 
+#: where configs list what is left wide, and exceptions by pattern or name
+LEFT = ("modules_to_not_convert", "ignore", "exclude_modules", "llm_int8_skip_modules")
+EXCEPTIONS = ("dynamic", "extra_config")
 #: what else is left wide where nothing but the experts is packed
 BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
 
@@ -71,6 +75,7 @@ class Stored(Struct, frozen=True):
     note: str | None = None
     said: bool = True
     mixed_mtp: bool = False  # the same as mixed of multi-token-prediction modules
+    several: bool = False  # whether some matrices have another format than most
     left: tuple[str, ...] = ()  # what stays wide that it would pack
     fp8_cache: tuple[Literal["vllm", "sglang"], ...] = ()  # engines that keep the cache so
     by_layer: bool = False  # the cache: said to each layer of vLLM's Attention, which latent ones are not
@@ -98,7 +103,7 @@ class Stored(Struct, frozen=True):
         return replace(
             self,
             weights=name,
-            mixed=any(number < layers.n for number in unclear) or any(left - apart for _, left in main),
+            mixed=self.several or any(number < layers.n for number in unclear) or any(left - apart for _, left in main),
             mixed_mtp=not whole and (any(n >= layers.n for n in unclear) or any(o & apart != w for o, w in behind)),
         )
 
@@ -248,7 +253,7 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     if isinstance(inner, dict) and "quant_method" not in config:  # as ModelOpt's own file has it
         config = inner
     method = str(config.get("quant_method") or config.get("quant_algo") or config.get("mode") or "").lower()
-    name = _format(method, config)
+    name = _mode(config) or _format(method, config)
     each = config.get("quantized_layers")
     if name is None and isinstance(each, dict):
         algorithms = ((module, how.get("quant_algo")) for module, how in each.items() if isinstance(how, dict))
@@ -258,7 +263,7 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     if name is None:
         known = f"quantization_config: {method or 'without quant_method'} is no format that is known here"
         return Stored(None, True, f"{known}; weights are taken as bf16 (--dtype)")
-    left = config.get("modules_to_not_convert") or config.get("ignore") or config.get("exclude_modules") or ()
+    left = next((config[key] for key in LEFT if config.get(key)), ())
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
     if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
         return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
@@ -266,7 +271,46 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     modules = tuple(word for word in packed if "mtp" in word)
     if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
         return Stored(f"{name}:experts", left=modules)
-    return Stored(name, len(packed) > len(modules), left=packed)
+    several = method == "compressed-tensors" and not _is_uniform(config)
+    several = several or any(config.get(key) for key in EXCEPTIONS)
+    return Stored(name, len(packed) > len(modules) or several, left=packed, several=several)
+
+
+def exceptions(config: Mapping[str, Any], found: Stored) -> list[Rule]:
+    """What a config says of single matrices that are packed otherwise than most."""
+    for _, said in _said(_places(config)):
+        inner = said.get("quantization")
+        own = inner if isinstance(inner, dict) and "quant_method" not in said else said
+
+        def form(part: Any, own: Mapping[str, Any] = own) -> str | None:
+            if not isinstance(part, Mapping):
+                return None
+            if own.get("quant_method") == "compressed-tensors":
+                return _kind(part, _is_packed(own, part))
+            if "quant_algo" in part:
+                return MODELOPT.get(str(part["quant_algo"]).upper())
+            return _mode(part) or _format(str(part.get("quant_method") or part.get("mode") or "").lower(), part)
+
+        return rules(own, found.left, form)
+    return []
+
+
+def with_exceptions(model: Architecture, config: Mapping[str, Any], found: Stored, model_type: str) -> Architecture:
+    """With the format of each matrix that a config names, where each of these names is one of the model's matrices."""
+    from gptcalc.sources.huggingface import tensor_names
+
+    own = exceptions(config, found)
+    named, is_whole = apart(own, tensor_names(model_type, model))
+    if not own or not is_whole:
+        return model
+    weights = model.storage.weights if found.modules else found.weights
+    return replace(model, storage=replace(model.storage, weights=weights, mixed=False, apart=named))
+
+
+def _mode(config: Mapping[str, Any]) -> str | None:
+    """MLX's formats of floating point."""
+    name = f"mlx-{config.get('mode')}"
+    return name if name in FORMATS and "quant_method" not in config else None
 
 
 def _format(method: str, config: Mapping[str, Any]) -> str | None:
@@ -335,11 +379,32 @@ def _torchao(config: Mapping[str, Any]) -> str | None:
 
 
 def _groups(config: Mapping[str, Any]) -> str | None:
-    """The one kind of weights that all config_groups have."""
+    """The kind of weights that config_groups have; of several that of a class of modules, such as Linear."""
+    kinds = _kinds(config)
+    if None in kinds.values():
+        return None
+    found = set(kinds.values())
+    if len(found) > 1:
+        found = {kind for targets, kind in kinds.items() if any("." not in word for word in targets)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _kinds(config: Mapping[str, Any]) -> dict[tuple[str, ...], str | None]:
+    """Of each of config_groups the targets, and the kind of their weights."""
     groups = config.get("config_groups")
-    packed = config.get("format") == "pack-quantized"
-    kinds = {_kind(group, packed) for group in groups.values()} if isinstance(groups, dict) and groups else {None}
-    return kinds.pop() if len(kinds) == 1 else None
+    each = list(groups.values()) if isinstance(groups, dict) else []
+    targets = [group.get("targets") if isinstance(group, dict) else None for group in each]
+    words = [tuple(map(str, own)) if isinstance(own, list) and own else ("Linear",) for own in targets]
+    return {own: _kind(group, _is_packed(config, group)) for own, group in zip(words, each, strict=True)} or {(): None}
+
+
+def _is_packed(config: Mapping[str, Any], group: Any) -> bool:
+    return "pack-quantized" in (config.get("format"), group.get("format") if isinstance(group, dict) else None)
+
+
+def _is_uniform(config: Mapping[str, Any]) -> bool:
+    """Whether all modules of a class are packed alike."""
+    return all("." not in word and not word.startswith("re:") for targets in _kinds(config) for word in targets)
 
 
 def _kind(group: Any, packed: bool) -> str | None:
