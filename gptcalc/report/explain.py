@@ -78,6 +78,7 @@ class Explanation(Outcome, frozen=True):
     flops: int
     legend: tuple[Symbol, ...]
     whole: bool = True  # whether nothing was left out
+    source: int | None = None  # tokens that an encoder beside a decoder reads
 
 
 class Wanted(Struct, frozen=True):
@@ -162,6 +163,7 @@ def explanation(
         flops,
         legend(shown, model.symbols),
         wanted == Wanted(),
+        work.source or None,
     )
 
 

@@ -120,7 +120,8 @@ def heading(found: Explanation) -> str:
     }
     said = any("T_P" in line.equation for stage in found.stages for line in stage.lines)
     prompt = "; the prompt is the first T_P tokens" if said else ""
-    return f"{found.model}: the forward pass of {what[found.phase]}{prompt}"
+    source = f"; the source has N = {units.grouped(found.source)} tokens" if found.source else ""
+    return f"{found.model}: the forward pass of {what[found.phase]}{source}{prompt}"
 
 
 def _table(stage: StageRow, parts: list[Piece], detail: Detail) -> Table:

@@ -187,3 +187,11 @@ def test_a_step_reads_and_replaces_each_state_once(preset: str) -> None:
         assert sum(n * line.writes for n, line in lines) == held + sum(group.elements_per_token for group in groups)
         read.append(sum(n * line.reads for n, line in lines))
     assert read[0] - 100 * (read[1] - read[0]) == held
+
+
+def test_the_other_sequence_is_in_the_heading(gptcalc: Command) -> None:
+    out = gptcalc("explain", "t5-small", "--context", 64, "--source", 12).out
+    assert out.startswith("t5-small: the forward pass of a prefill of T = 64 tokens; the source has N = 12 tokens\n")
+    assert gptcalc("explain", "gpt2", "--context", 64).out.startswith(
+        "gpt2: the forward pass of a prefill of T = 64 tokens\n"
+    )
