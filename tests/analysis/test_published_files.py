@@ -174,6 +174,105 @@ def test_what_compressed_tensors_ignores() -> None:
     assert 100 * tensors < header < 140 * tensors
 
 
+def by_layer(layers: int, *, fp8: str, nvfp4: str) -> dict[str, Any]:
+    """As ModelOpt lists how modules of Qwen3.6 are packed; multi-token-prediction modules it leaves wide."""
+    algorithms = dict.fromkeys(fp8.split(), "FP8") | dict.fromkeys(nvfp4.split(), "W4A16_NVFP4")
+    return {
+        "quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "ignore": ["mtp*", "mtp.layers.0*"],
+        "quantized_layers": {
+            **{
+                f"model.language_model.layers.{layer}.{name}": {"quant_algo": algorithm}
+                for layer in range(layers)
+                for name, algorithm in algorithms.items()
+                if name.startswith(("mlp", "linear_attn" if (layer + 1) % 4 else "self_attn"))
+            },
+            "lm_head": {"quant_algo": "W4A16_NVFP4"},
+        },
+    }  # fmt: skip
+
+
+MIXERS = "linear_attn.in_proj_qkv linear_attn.in_proj_z linear_attn.out_proj " + " ".join(
+    f"self_attn.{name}_proj" for name in "qkvo"
+)
+
+
+def with_modules(config: dict[str, Any]) -> int:
+    return memory(load(config).architecture, context=1, mtp=True).per_device.weights
+
+
+def test_qwen_27b_in_nvfp4() -> None:
+    """nvidia/Qwen3.6-27B-NVFP4: 21.9 GB, with its vision tower and multi-token-prediction module (noonghunna/club-3090,
+    #603). RadixArk's of Qwen3.8, packed likewise, has 20.44 GiB with its tokenizer (#1007)."""
+    packed = by_layer(64, fp8=MIXERS, nvfp4="mlp.gate_proj mlp.up_proj mlp.down_proj")
+    size = with_modules(qwen_27b(quantization_config=packed)) + 2 * qwen_vision(5120)
+    assert round(size / 1e9, 1) == 21.9
+    assert 0 < 20.445 * 2**30 - size < 35e6
+
+
+def test_qwen_35b_in_nvfp4() -> None:
+    """nvidia/Qwen3.6-35B-A3B-NVFP4: its three files have 21.82 GiB (vllm-project/vllm#44881), headers among them: of
+    256 experts' three matrices in 40 layers each has four tensors."""
+    shared = [f"mlp.shared_expert.{name}_proj" for name in ("gate", "up", "down")]
+    text = {
+        **{key: value for key, value in QWEN_27B.items() if key != "intermediate_size"},
+        "model_type": "qwen3_5_moe_text", "hidden_size": 2048, "num_hidden_layers": 40, "num_attention_heads": 16,
+        "num_key_value_heads": 2, "linear_num_value_heads": 32, "moe_intermediate_size": 512, "num_experts": 256,
+        "shared_expert_intermediate_size": 512, "num_experts_per_tok": 8,
+    }  # fmt: skip
+    packed = by_layer(40, fp8=MIXERS, nvfp4=" ".join(["mlp.experts", *shared]))
+    size = with_modules({"model_type": "qwen3_5_moe", "text_config": text, "quantization_config": packed})
+    tensors = 40 * 256 * 3 * 4
+    for gib in (21.815, 21.825):
+        assert 110 * tensors < gib * 2**30 - size - 2 * qwen_vision(2048) < 220 * tensors
+
+
+def test_nemotron_in_nvfp4(tmp_path: Path) -> None:
+    """mlx-community/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4, of which exo's card gives 19,323,906,944 bytes: packed where
+    NVIDIA's hf_quant_config.json says, but without scales of whole matrices, which MLX has not. Of Mamba's five inputs
+    each is a part of one matrix."""
+    pattern = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"
+    config = {
+        "model_type": "nemotron_h", "hidden_size": 2688, "hybrid_override_pattern": pattern, "num_hidden_layers": 52,
+        "intermediate_size": 1856, "moe_intermediate_size": 1856, "moe_shared_expert_intermediate_size": 3712,
+        "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 6, "norm_topk_prob": True,
+        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "mamba_head_dim": 64, "n_groups": 8,
+        "mamba_num_heads": 64, "ssm_state_size": 128, "conv_kernel": 4, "expand": 2, "mlp_hidden_act": "relu2",
+        "layer_norm_epsilon": 1e-5, "vocab_size": 131072, "max_position_embeddings": 262144, "use_conv_bias": True,
+        "tie_word_embeddings": False, "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1,
+    }  # fmt: skip
+    attention = [n for n, kind in enumerate(pattern) if kind == "*"]
+    before = [n - 1 for n in attention]  # Mamba, wide as well
+    left = [f"backbone.layers.{n}.mixer.{name}_proj" for n in attention for name in "qkvo"]
+    left += [f"backbone.layers.{n}.mixer.{name}_proj" for n in before for name in ("in", "out")]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    said = {
+        "quant_algo": "NVFP4",
+        "kv_cache_quant_algo": "FP8",
+        "group_size": 16,
+        "exclude_modules": ["lm_head", *left],
+    }
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"producer": {}, "quantization": said}))
+    found = memory(load(tmp_path).architecture, context=1).per_device.weights
+    experts, mamba = pattern.count("E"), pattern.count("M") - len(before)
+    assert found == 19_323_906_944 + 8 * (experts * (2 * 128 + 2) + mamba * (5 + 1))
+
+
+def test_deepseek_v3_in_awq() -> None:
+    """kvcache-ai/sglang_awq: 364,589,799,936 bytes without the module behind the layers, which its index names as well.
+    AutoAWQ makes all of 16 bits that it doesn't pack, biases of routers too, which are fp32 elsewhere."""
+    model = load("deepseek-v3").architecture
+    assert memory(model, dtype="awq:64", context=1).per_device.weights == 364_589_799_936 + 2 * 58 * 256
+
+
+@pytest.mark.parametrize(("bits", "size"), [("2.0", 7.0), ("3.0", 9.9), ("4.0", 12.9), ("5.0", 15.9)])
+def test_what_exl3_needs_on_a_card(bits: str, size: float) -> None:
+    """WeReCooking/Gemma-3-R1984-27B-EXL3, in GiB: the table of tokens stays on the host; the output matrix, which is
+    tied in the model, has 6 bits of its own. What scales of rows and columns add, 0.01 GiB, is not counted."""
+    found = memory(load("gemma-3-27b").architecture, dtype=f"exl3:{bits}", context=1)
+    table = sum(row.total for row in found.tensors if row.name == "embedding.token")
+    assert abs((found.per_device.weights - table) / 2**30 - size) < 0.06
+
+
 def test_pangu() -> None:
     """IDLEOAK/openpangu-lightweight-methods, openPangu-Embedded-7B: 16,061,784,576 bytes. Each of its 34 layers keeps
     64 frequencies of the rotation in fp32."""

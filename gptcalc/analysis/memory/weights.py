@@ -157,13 +157,22 @@ class Weights:
             shares += [self.share(entry, 1) for entry in self.output + self.second_head()]
             shares += [self.share(entry, entry.copies) for entry in self.modules]
             if last > 0:  # a tied matrix is needed there as well
-                tied = {t.weight.key for line in self.model.output.lines for t in line.tensors() if t.weight.tied}
-                shares += [self.share(e, 1, again=True) for e in self.embedding if e.tensor.weight.key in tied]
+                shares += [self.share(e, 1, again=True) for e in self.embedding if e.tensor.weight.key in self.tied]
         return shares
 
+    @cached_property
+    def tied(self) -> set[str]:
+        """Tables that the output multiplies with."""
+        return {t.weight.key for line in self.model.output.lines for t in line.tensors() if t.weight.tied}
+
     def second_head(self) -> list[Entry]:
-        """The output matrix that GGUF files have although it is tied, where the published files have it too."""
-        if self.format is not None or not self.architecture.storage.tied_head:
+        """The output matrix that files have although it is tied: GGUF's where the published files have it too, those of
+        other formats where they pack it in a way of its own."""
+        if self.format is None:
+            has_two = self.architecture.storage.tied_head
+        else:
+            has_two = self.format.output is not None and TIED in self.tied
+        if not has_two:
             return []
         (table,) = (entry for entry in self.embedding if entry.tensor.weight.key == TIED)
         weight = replace(table.tensor.weight, key="head.weight", plain="head.weight", component="output", use="logits")

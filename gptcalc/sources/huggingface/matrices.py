@@ -49,9 +49,10 @@ def apart(rules: Sequence[Rule], names: TensorNames) -> tuple[Apart, bool]:
     met = set()
     for key, module in _modules(names):
         name = bare(module)
-        if name in exact:
-            met.add(name)
-            found[key] = exact[name]
+        own = name if name in exact or not name.rpartition(".")[0].endswith(".experts") else name.rpartition(".")[0]
+        if own in exact:
+            met.add(own)
+            found[key] = exact[own]
             continue
         form = next((form for test, form in others if test(name)), None)
         if form is not None:
@@ -157,6 +158,11 @@ def rules(config: Mapping[str, Any], left: Sequence[str], kinds: Any) -> list[Ru
     return found
 
 
+def is_class(word: str) -> bool:
+    """Whether a group's target is a class of modules, such as Linear, and not a module's name or a pattern."""
+    return word[:1].isupper()
+
+
 def _words(given: Any) -> list[str]:
     return [word for word in given if isinstance(word, str)] if isinstance(given, list) else []
 
@@ -173,8 +179,8 @@ def _targets(config: Mapping[str, Any], kinds: Any) -> list[Rule]:
     for group in groups.values() if isinstance(groups, Mapping) else ():
         form = kinds(group)
         for word in _words(group.get("targets")) if isinstance(group, Mapping) and form is not None else ():
-            if word.startswith("re:") or "." in word:
-                found.append(_matching(word, form))
+            if is_class(word):
+                whole = True  # what the config's own format means
             else:
-                whole = True  # a class: what the config's own format means
+                found.append(_matching(word, form))
     return found if whole else [*found, Rule("regex", "", "bf16")]

@@ -22,7 +22,7 @@ from gptcalc.architecture import (
     Mlp,
 )
 from gptcalc.dtypes import AFFINE, CHANNEL, FORMATS, GPTQ, MLX_GROUPS
-from gptcalc.sources.huggingface.matrices import Rule, apart, rules
+from gptcalc.sources.huggingface.matrices import Rule, apart, is_class, rules
 
 #: dtype as torch writes it -> ours; bf16 is the default
 PLAIN = {"float32": "fp32", "float16": "fp16", "bfloat16": None}
@@ -92,7 +92,9 @@ class Stored(Struct, frozen=True):
         alike = architecture.storage.gguf in ("kimi-linear", "minimax-01")
         layers = Layers([*map(_components, architecture.blocks()), *modules], alike, len(modules))
         if self.modules:
-            return replace(self, weights=_most(self.modules, layers))
+            unnamed = mtp is not None and not any("mtp" in module for module, _ in self.modules)
+            name = _most(self.modules, layers) + ",mtp=bf16" * unnamed
+            return replace(self, weights=name, mixed_mtp=mtp is not None and not unnamed)
         wide = [set[str]() for _ in layers.own]
         unclear = {number for word in self.left for number, is_clear in _marked(word, layers, wide) if not is_clear}
         main = list(zip(layers.own, wide, strict=True))[: layers.n]
@@ -381,21 +383,21 @@ def _torchao(config: Mapping[str, Any]) -> str | None:
 def _groups(config: Mapping[str, Any]) -> str | None:
     """The kind of weights that config_groups have; of several that of a class of modules, such as Linear."""
     kinds = _kinds(config)
-    if None in kinds.values():
-        return None
-    found = set(kinds.values())
-    if len(found) > 1:
-        found = {kind for targets, kind in kinds.items() if any("." not in word for word in targets)}
+    found = {kind for _, kind in kinds}
+    if None not in found and len(found) > 1:
+        found = {kind for targets, kind in kinds if any(is_class(word) for word in targets)}
     return found.pop() if len(found) == 1 else None
 
 
-def _kinds(config: Mapping[str, Any]) -> dict[tuple[str, ...], str | None]:
+def _kinds(config: Mapping[str, Any]) -> list[tuple[tuple[str, ...], str | None]]:
     """Of each of config_groups the targets, and the kind of their weights."""
     groups = config.get("config_groups")
     each = list(groups.values()) if isinstance(groups, dict) else []
     targets = [group.get("targets") if isinstance(group, dict) else None for group in each]
     words = [tuple(map(str, own)) if isinstance(own, list) and own else ("Linear",) for own in targets]
-    return {own: _kind(group, _is_packed(config, group)) for own, group in zip(words, each, strict=True)} or {(): None}
+    return [(own, _kind(group, _is_packed(config, group))) for own, group in zip(words, each, strict=True)] or [
+        ((), None)
+    ]
 
 
 def _is_packed(config: Mapping[str, Any], group: Any) -> bool:
@@ -404,7 +406,7 @@ def _is_packed(config: Mapping[str, Any], group: Any) -> bool:
 
 def _is_uniform(config: Mapping[str, Any]) -> bool:
     """Whether all modules of a class are packed alike."""
-    return all("." not in word and not word.startswith("re:") for targets in _kinds(config) for word in targets)
+    return all(is_class(word) for targets, _ in _kinds(config) for word in targets)
 
 
 def _kind(group: Any, packed: bool) -> str | None:
