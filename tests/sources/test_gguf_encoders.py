@@ -99,3 +99,22 @@ def test_a_decoder_that_sees_all(tmp_path: Path, gptcalc: Command) -> None:
     assert "causal: false" in shown
     assert "window: 257" in shown
     assert "n*[5*local+mlp attn+mlp]" in shown
+
+
+def test_a_llama_that_sees_all(tmp_path: Path, gptcalc: Command) -> None:
+    """nvidia/llama-embed-nemotron-8b: Llama 3.1 8B, which has 8,030,261,248 parameters, without its output matrix."""
+    d, d_ff, n, kv, v = 4096, 14336, 32, 1024, 128256
+    layer: Shapes = {"attn_q": (d, d), "attn_k": (kv, d), "attn_v": (kv, d), "attn_output": (d, d), "attn_norm": (d,)}
+    layer |= {"ffn_norm": (d,), "ffn_gate": (d_ff, d), "ffn_up": (d_ff, d), "ffn_down": (d, d_ff)}
+    tensors: Shapes = {f"blk.{i}.{name}.weight": shape for i in range(n) for name, shape in layer.items()}
+    tensors |= {"token_embd.weight": (v, d), "output_norm.weight": (d,)}
+    metadata = {
+        "context_length": 131072, "embedding_length": d, "feed_forward_length": d_ff, "block_count": n,
+        "attention.head_count": 32, "attention.head_count_kv": 8, "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.freq_base": 5e5, "rope.dimension_count": 128, "attention.causal": False, "general.file_type": 1,
+    }  # fmt: skip
+    path = written(tmp_path / "a.gguf", "llama-embed", metadata, tensors)
+    found = gptcalc("params", path, "--json")
+    assert (found.status, found.json["total"], found.json["differ"]) == (0, 8_030_261_248 - v * d, [])
+    assert "causal: false" in gptcalc("show", path).out
+    assert gptcalc("kv", path, "--get", "bytes").out.strip() == "0"

@@ -102,6 +102,7 @@ STYLES: dict[str, Style] = {
     "lfm2": Style(),
     "lfm2moe": SIGMOID,
     "llama": LLAMA,
+    "llama-embed": LLAMA._replace(encoder=True),
     "llama4": Style(
         adjacent=True, every=4, chunk=8192, full_rotates=False, router="topk_sigmoid", at_input=True, bare_qk_norm=True
     ),
@@ -152,7 +153,6 @@ STYLES: dict[str, Style] = {
 
 _UNREAD = "has no counterpart here that it could be held against"
 _DIFFUSION = "tokens in any order (diffusion) are not supported yet"
-_EMBEDDING = "a decoder that sees all tokens, for embeddings, is not read yet"
 _RWKV = "this generation of RWKV is not read from GGUF files yet"
 
 #: llama.cpp's other architectures, and why their files are not read as models; their tensors are counted all the same
@@ -165,7 +165,6 @@ UNREAD: dict[str, str] = {
         _UNREAD,
     ),
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
-    "llama-embed": _EMBEDDING,
     **dict.fromkeys(("arwkv7", "rwkv6qwen2"), _RWKV),
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
     "jais": "scores over a head's width are not read from GGUF files yet",
