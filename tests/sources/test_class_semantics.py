@@ -663,6 +663,14 @@ def test_rotations_that_say_nothing_of_kinds_of_layers_are_left_aside(model_type
     assert any("says nothing of kinds of layers" in note for note in flat.notes)
 
 
+def test_beam_turns_by_its_rotary_parameters_alone() -> None:
+    """BeamConfig.convert_rope_params_to_dict looks at nothing beside rope_parameters.sliding_attention."""
+    config = {"model_type": "beam"}
+    assert read({**config, "rope_theta": 5e6}).document.get("rope") == read(config).document.get("rope")
+    nested = {"sliding_attention": {"rope_type": "default", "rope_theta": 5e6}, "full_attention": None}
+    assert read({**config, "rope_parameters": nested}).document["rope"]["theta"] == 5e6
+
+
 def test_shared_experts_of_no_width_are_as_wide_as_dense_layers() -> None:
     """NemotronHMLP: `intermediate_size or config.intermediate_size`."""
     config = {"model_type": "nemotron_h", **ROUTED, "n_shared_experts": 1, "layers_block_type": ["mamba", "moe"]}

@@ -11,7 +11,7 @@ from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, first, listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, number, sites, size
-from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.rope import THETA, rope
 from gptcalc.sources.huggingface.tensors import Held, in_layers
 
 
@@ -36,7 +36,7 @@ BEAM = ROUTED.but(
         "averaged_residuals": True,
         "softcap": number("final_logit_softcapping"),
         "bias": sites(attn="attention_bias"),
-        "rope": rope(layer_type=SLIDING),
+        "rope": rope(THETA, layer_type=SLIDING, scaled=False),  # nothing reads a rope_theta beside rope_parameters
         "attn": {"qk_norm": "head", "gate": "full", "gate_bias": True},
         "local": {"like": "attn", "window": size("sliding_window")},
         "full": {"like": "attn", "position": "none", "temperature": Hole(growing)},
