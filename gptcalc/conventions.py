@@ -215,6 +215,9 @@ class Run(Struct, frozen=True, kw_only=True):
         if phase == "decode" and architecture.sees_all:
             problem = f"{architecture.name} sees all tokens at once, so none comes later"
             raise InputError(f"--phase decode: {problem}", "prefill is its pass", "usage")
+        if phase != "prefill" and architecture.canvas is not None:
+            problem = f"{architecture.name} denoises {architecture.canvas.length} tokens at once, in as many steps as"
+            raise InputError(f"--phase {phase}: {problem} one takes", "prefill is the prompt's pass", "unsupported")
         if phase == "train" and architecture.block is not None:
             problem = f"{architecture.name} drafts blocks, and is trained on many of each text"
             raise InputError(f"--phase train: {problem}", "how many is not the model's to say", "unsupported")

@@ -1,11 +1,13 @@
-"""How tests/golden/ernie4_5_vl_moe and voxtral_realtime were made: by hand, where Hugging Face transformers is.
+"""How tests/golden/diffusion_gemma, ernie4_5_vl_moe and voxtral_realtime were made: by hand, where Hugging Face
+transformers is.
 
     python -m tests.golden_inside FOLDER
 
 with transformers 5.24.0 and PyTorch 2.13.0 on a CPU, eager attention and experts; nothing of the program is imported.
-Into FOLDER go both models, to be compared with what is there: config.json and model.safetensors are the same bytes.
-Of each stand the text model and its output alone. Some of ERNIE's tokens are an image's (`images`): those that other
-experts see; what the image's encoder makes of them isn't there. Voxtral hears nothing.
+Into FOLDER go all models, to be compared with what is there: config.json and model.safetensors are the same bytes.
+DiffusionGemma denoises `canvas` behind a prompt: `logits_first` in a first step, `logits` in one with `before`, what a
+step before gave. Of each stand the text model and its output alone. Some of ERNIE's tokens are an image's (`images`):
+those that other experts see; what the image's encoder makes of them isn't there. Voxtral hears nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +32,15 @@ SIZES: dict[str, Any] = {
 SMALL: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
 
 CONFIGS: dict[str, dict[str, Any]] = {
+    "diffusion_gemma": {
+        "canvas_length": 6,
+        "text_config": {
+            **SIZES, "intermediate_size": 40, "head_dim": 12, "global_head_dim": 16, "num_global_key_value_heads": 1,
+            "sliding_window": 5, "num_experts": 5, "top_k_experts": 2, "moe_intermediate_size": 24,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+        },
+        "vision_config": {"model_type": "gemma4_vision", **SMALL, "num_attention_heads": 2, "head_dim": 8},
+    },
     "ernie4_5_vl_moe": {
         "text_config": {
             **SIZES, "intermediate_size": 40, "moe_intermediate_size": [24, 20], "moe_num_experts": 5, "moe_k": 2,
@@ -44,7 +55,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "default_num_delay_tokens": 7,
     },
 }  # fmt: skip
-CLASSES = {"ernie4_5_vl_moe": "Ernie4_5_VLMoe", "voxtral_realtime": "VoxtralRealtime"}
+CLASSES = {
+    "diffusion_gemma": "DiffusionGemma", "ernie4_5_vl_moe": "Ernie4_5_VLMoe", "voxtral_realtime": "VoxtralRealtime",
+}  # fmt: skip
+#: what the classes are for; the others are for conditional generation
+FOR = {"diffusion_gemma": "BlockDiffusion"}
 #: which tokens are an image's
 IMAGES = np.array([False] * 3 + [True] * 5 + [False] * 5)
 
@@ -63,6 +78,16 @@ def run(model: Any, tokens: torch.Tensor, cache: Any = None, start: int = 0) -> 
     return inner(inputs_embeds=inner.embed_tokens(tokens), cache=cache, use_cache=True, **told)
 
 
+def denoised(model: Any, tokens: torch.Tensor, canvas: torch.Tensor, before: Any, end: str) -> dict[str, np.ndarray]:
+    """Logits of a block's two first steps."""
+    first = model(input_ids=tokens, decoder_input_ids=canvas).logits
+    before = first + torch.randn(first.shape) if before is None else before
+    kind = model.lm_head.weight.dtype
+    told = {"input_ids": tokens, "decoder_input_ids": canvas, "self_conditioning_logits": before.to(kind)}
+    found = {"logits_first" + end: first.numpy(), "logits" + end: model(**told).logits.numpy()}
+    return {**found, "before": before.numpy().astype(np.float32)}
+
+
 def logits(model: Any, tokens: torch.Tensor, end: str) -> dict[str, np.ndarray]:
     head: Callable[[torch.Tensor], torch.Tensor] = model.lm_head
     whole = head(run(model, tokens).last_hidden_state)
@@ -78,7 +103,7 @@ def logits(model: Any, tokens: torch.Tensor, end: str) -> dict[str, np.ndarray]:
 def make(name: str, folder: Path) -> None:
     torch.manual_seed(0)
     config = getattr(transformers, f"{CLASSES[name]}Config")(**CONFIGS[name])
-    model = getattr(transformers, f"{CLASSES[name]}ForConditionalGeneration")(config).eval()
+    model = getattr(transformers, f"{CLASSES[name]}For{FOR.get(name, 'ConditionalGeneration')}")(config).eval()
     model.set_attn_implementation("eager")
     model.config.text_config._experts_implementation = "eager"
     stir(model)
@@ -90,13 +115,28 @@ def make(name: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     told = {"architectures": [type(model).__name__], "model_type": name, **CONFIGS[name]}
     (folder / "config.json").write_text(json.dumps(told, indent=2, sort_keys=True) + "\n")
-    text = {key: value for key, value in model.named_parameters() if ".language_model." in key}
+    buffers = dict(model.named_buffers()) if name == "diffusion_gemma" else {}
+    own = {key: value for key, value in buffers.items() if key.endswith("layer_scalar")}
+    for scalar in own.values():
+        scalar.add_(torch.randn(scalar.shape) * 0.2)
+    stored = ".decoder." if name == "diffusion_gemma" else ".language_model."
+    everywhere = model.named_parameters(remove_duplicate=False)
+    text = {key: value for key, value in everywhere if stored in key} | own
     save_file(text, folder / "model.safetensors", metadata={"format": "pt"})
-    truths = {"input_ids": tokens.numpy(), **logits(model, tokens, "")}
+    truths = {"input_ids": tokens.numpy()}
+    canvas = torch.randint(3, 97, (1, CONFIGS[name].get("canvas_length", 0)))
+    if canvas.numel():
+        truths |= {"canvas": canvas.numpy(), **denoised(model, tokens, canvas, None, "")}
+    else:
+        truths |= logits(model, tokens, "")
     if name == "ernie4_5_vl_moe":
         truths["images"] = IMAGES
     single, torch.float = torch.Tensor.float, torch.float64  # which the router names
-    truths |= logits(as_float64(model), tokens, "_f64")
+    double = as_float64(model)
+    if canvas.numel():
+        truths |= denoised(double, tokens, canvas, torch.from_numpy(truths["before"]), "_f64")
+    else:
+        truths |= logits(double, tokens, "_f64")
     torch.Tensor.float, torch.float = single, torch.float32
     torch.set_default_dtype(torch.float32)
     np.savez_compressed(folder / "io.npz", **truths)

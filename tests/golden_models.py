@@ -21,7 +21,8 @@ tests.golden_yuan and tests.golden_kimi make them anew. dory_last_loop decodes o
 passes of a step look back on the last one's.
 
 `python -m tests.golden_inside FOLDER` makes ernie4_5_vl_moe and voxtral_realtime, text models inside larger ones, with
-the same; which of ERNIE's tokens are an image's says `images`.
+the same; which of ERNIE's tokens are an image's says `images`. It makes diffusion_gemma, too, which has the logits of a
+`canvas` behind the tokens: of a first step, and of one with the logits `before`.
 
 RWKV-5, 6 and 7 are no models of transformers, and have no `decode_logits`: rwkv5 is of a torch module written for this,
 from RWKV-LM's RWKV-v5/src/model.py and the recurrence of its kernel; rwkv6_fla and rwkv7_fla are of fla-core's classes,
@@ -102,6 +103,10 @@ def distances(name: str, dtype: type[np.floating]) -> dict[str, float]:
     states, block = truth.get("states"), truth.get("block")
     images = truth.get("images")
     whole = model.prefill(tokens, source=read, states=states, block=block, images=images)
+    if "canvas" in truth:  # a block that is denoised behind the tokens
+        steps = [model.denoise(truth["canvas"], before).logits for before in (None, truth["before"])]
+        both = zip(("logits_first", "logits"), steps, strict=True)
+        return {stage: float(np.abs(found - truth[stage + end]).max()) for stage, found in both}
     pairs = {"logits": (whole.logits, truth["logits" + end])}
     if "hidden_after_block" + end in truth:
         pairs |= {f"block {n}": (x, truth["hidden_after_block" + end][n]) for n, x in enumerate(whole.hidden)}

@@ -233,6 +233,12 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "attn": {"norm_at": "sandwich", "adaptive_norm": {"rank": 3, "time": 2.5}},
         "mlp": {"adaptive_norm": {"rank": 5, "time": 6}, "norm_gate": {"rank": 4}},
     },
+    "denoised": {
+        "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 3,
+        "layers": "2*local+mlp attn+mlp", "local": {"like": "attn", "window": 4}, "layer_scalar": True,
+        "embedding": {"scale": "sqrt(d)"}, "norm_at": "sandwich", "attn": {"k_eq_v": True, "qk_norm": "head"},
+        "canvas": {"length": 4, "d_ff": 9},
+    },
     "images beside text": {
         "d": 22, "v": 61, "c": 40, "n_heads": 4, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 2,
         "layers": "attn+moe|images attn+other",

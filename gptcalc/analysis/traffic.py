@@ -104,7 +104,7 @@ class Traffic:
         found: dict[str, Reached] = {}
         for stage in self.model.main:
             for line in stage.lines:
-                if not isinstance(line.condition, Chosen) or line.is_of_images:
+                if not isinstance(line.condition, Chosen) or line.is_idle:
                     continue
                 if any(tensor.each_expert for tensor in line.tensors()):
                     found.setdefault(stage.name, self._reached(stage, line.condition, batch))
@@ -195,7 +195,7 @@ class Traffic:
 
     def part(self, stage: Stage, line: Line, tensor: Tensor, batch: int, sequences: int) -> float:
         """What share of a tensor one pass reads."""
-        if line.is_of_images:
+        if line.is_idle:
             return 0.0
         if tensor.kind == "table":
             index = tensor.indices[0]

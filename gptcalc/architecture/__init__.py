@@ -35,6 +35,7 @@ from gptcalc.architecture.base import (
     Strict,
     numbers,
 )
+from gptcalc.architecture.canvas import Canvas
 from gptcalc.architecture.compressed import CompressedAttention, Compression, EntryIndexer
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.convolved import ConvolvedHeads, KeyValueConvolution, LocalFilter
@@ -158,6 +159,7 @@ __all__ = [
     "BlockIndexer",
     "Bottleneck",
     "Buckets",
+    "Canvas",
     "ChannelMixing",
     "Choice",
     "ClampAt",

@@ -18,6 +18,7 @@ from gptcalc.architecture.base import (
     Vocabulary,
     exclude,
 )
+from gptcalc.architecture.canvas import Canvas
 from gptcalc.architecture.compressed import CompressedAttention
 from gptcalc.architecture.convolution import EmbeddingConvolution
 from gptcalc.architecture.embedding import Embedding
@@ -117,6 +118,7 @@ class Architecture(Strict, frozen=True, kw_only=True):
     mtp: MTP | None = None
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor a block (Gemma 4)
+    canvas: Canvas | None = None
     streams: Streams | None = None
     attention_residuals: AttentionResiduals | None = None
     altup: AltUp | None = None
@@ -178,6 +180,11 @@ class Architecture(Strict, frozen=True, kw_only=True):
         )
 
     @property
+    def continues(self) -> bool:
+        """Whether further tokens come one by one behind a prompt."""
+        return not self.sees_all and self.canvas is None
+
+    @property
     def bounded(self) -> LinearAttention | HierarchicalRecurrence | None:
         """A mixer whose decays have bounds that all layers learn together, where there is one."""
         return next(_bounded(self), None)
@@ -208,6 +215,20 @@ def _check(a: Architecture) -> None:
     _check_loops(a)
     _check_types(a)
     _check_bounds(a)
+    _check_canvas(a)
+
+
+def _check_canvas(a: Architecture) -> None:
+    """A block that is denoised at once reads keys and values that a prompt leaves, layer by layer."""
+    if a.canvas is None:
+        return
+    others = {"encoder": a.encoder is not None, "target": a.target is not None, "causal": a.sees_all}
+    beside = {key: used for key, used in _beside_layers(a).items() if key != "layer_scalar"}
+    loops = {"loop": bool(_loops(a)), "attention_residuals": a.attention_residuals is not None}
+    exclude("canvas", {**beside, **others, **loops, "head": not a.head.vocabulary})
+    for m in a.mixers():
+        if not isinstance(m, (Attention, Mlp, Experts)) or (isinstance(m, Attention) and m.index is not None):
+            raise InputError(f"canvas: {m.section} looks back in a way that is not defined for a block at once")
 
 
 def _check_bounds(a: Architecture) -> None:

@@ -109,6 +109,7 @@ class Builder:
             mtp=mtp,
             per_layer_embedding=doc.per_layer_embedding,
             layer_scalar=doc.layer_scalar,
+            canvas=doc.canvas,
             streams=doc.streams,
             attention_residuals=doc.attention_residuals,
             altup=doc.altup,

@@ -10,6 +10,7 @@ from gptcalc.architecture import (
     Attention,
     AttentionResiduals,
     Beside,
+    Canvas,
     ChannelMixing,
     CompressedAttention,
     ConvolutionalFront,
@@ -240,6 +241,7 @@ class Document(Strict, frozen=True, kw_only=True):
     mtp: Count | MTPKeys = 0  # multi-token-prediction modules
     per_layer_embedding: PerLayerEmbedding | None = None
     layer_scalar: bool = False  # one learned factor of each layer's output
+    canvas: Canvas | None = None
     streams: Streams | None = None
     attention_residuals: AttentionResiduals | None = None
     loop: Loop | None = None
@@ -262,5 +264,5 @@ CORE = frozenset(Document.__struct_fields__)
 #: what an encoder does not take over from the whole document
 NOT_THE_ENCODERS = (
     "encoder", "encoded", "target", "layers", "tying", "head", "softcap", "logit_scale", "mtp", "causal",
-    "whole_prompt", "attention_residuals", "loop", "speeds",
+    "whole_prompt", "attention_residuals", "loop", "speeds", "canvas",
 )  # fmt: skip

@@ -321,8 +321,10 @@ class Later(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The new tokens whose logits are wanted: all of them, or the last."""
+    """The new tokens whose logits are wanted: all of them, or the last; or none, where only a block that is denoised
+    has some."""
 
+    none: bool = False
     roles: ClassVar[tuple[Role, ...]] = ("new",)
     counts: ClassVar[str] = "T"
 
@@ -330,6 +332,8 @@ class Wanted(Struct, frozen=True):
         return ""
 
     def count(self, work: Workload) -> int:
+        if self.none:
+            return 0
         return work.new_tokens if work.logits == "all" else min(1, work.new_tokens)
 
 

@@ -67,6 +67,8 @@ FUNCTIONS = {
     "probit": "quantile of the normal distribution",
     "token": "token(t): the number of the token at position t",
     "hashed": "hashed(t, ḫ): the row that head ḫ has for the n-gram that ends at position t",
+    "canvas": "canvas(ç): the token in slot ç of the block that is denoised",
+    "guessed": "guessed(ç, u): the probability that the step before gave token u in slot ç",
     "image": "image(ṭ): the position of the ṭ-th token of an image",
     "frame": "frame(s, ḿ): channel ḿ of the s-th frame of sound, 0 before the first and behind the last",
     "slot": "slot(t): the token in slot t of the block that is drafted: the last one known, then masks",

@@ -29,37 +29,39 @@ def scope(head: Head, d: Index, width: Index, symbols: Symbols) -> dict[str, Ind
     return letters
 
 
-def logits(lines: Lines, head: Head, e: Embedding, narrow: bool) -> None:
-    """n[t,i] → logits[t,u], prob[t,u]. `narrow`: the token table's rows are narrower than the stream."""
+def logits(lines: Lines, head: Head, e: Embedding, narrow: bool, none: bool = False) -> None:
+    """n[t,i] → logits[t,u], prob[t,u]. `narrow`: the token table's rows are narrower than the stream; `none`: no token
+    of this pass has any."""
+    wanted = Wanted(none)
     source, letter = "n[t,i]", "i"
     if head.dense is not None:
         source, letter = "n_O[t,ï]", "ï"
-        dense(lines, head.dense, source, "n[t,i]", "W_H", "head.dense", Wanted())
+        dense(lines, head.dense, source, "n[t,i]", "W_H", "head.dense", wanted)
     elif narrow:
         source, letter = "n_O[t,ï]", "ï"
-        lines.sum("n_O[t,ï] = Σ_i n[t,i]·W_H[i,ï]", Wanted(), 2, "other", W_H="head.projection")
+        lines.sum("n_O[t,ï] = Σ_i n[t,i]·W_H[i,ï]", wanted, 2, "other", W_H="head.projection")
     bias = plus("b_voc[u]", head.bias)
     if head.tying:
         table = embedding.table(e, elsewhere=True)  # the same weight on a second line
         text = f"logits[t,u] = Σ_{letter} {source}·E[u,{letter}]{bias}"
-        lines.sum(text, Wanted(), saved=4, E=table, b_voc="head.bias")
+        lines.sum(text, wanted, saved=4, E=table, b_voc="head.bias")
     else:
         matrix = Mark("target.head.weight" if head.borrowed else "head.weight", "logits", borrowed=head.borrowed)
         text = f"logits[t,u] = Σ_{letter} {source}·W_voc[{letter},u]{bias}"
-        lines.sum(text, Wanted(), saved=4, W_voc=matrix, b_voc="head.bias")
+        lines.sum(text, wanted, saved=4, W_voc=matrix, b_voc="head.bias")
     if head.factors is not None:
         text = f"logits[t,u] = {factor(lines, head.factors, 's_voc', 'u')}·logits[t,u]"
-        lines.pointwise(text, Wanted(), saved=4, s_voc="head.scale")
+        lines.pointwise(text, wanted, saved=4, s_voc="head.scale")
     if head.scale != 1.0:
-        lines.pointwise(f"logits[t,u] = {lines.factor('scale_u', head.scale)}logits[t,u]", Wanted())
+        lines.pointwise(f"logits[t,u] = {lines.factor('scale_u', head.scale)}logits[t,u]", wanted)
     if head.softcap is not None:
         cap = lines.number("softcap_u", head.softcap)
-        lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", Wanted())
+        lines.pointwise(f"logits[t,u] = {cap}·tanh(logits[t,u]/{cap})", wanted)
     if head.markov is not None:
         chain.markov(lines, head.markov)
     if head.gru is not None:
         chain.gru(lines, head.gru, e)
-    lines.pointwise("prob[t,u] = softmax_u(logits[t,u])", Wanted())
+    lines.pointwise("prob[t,u] = softmax_u(logits[t,u])", wanted)
 
 
 def pooled(lines: Lines, pooler: Pooler) -> None:

@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from gptcalc.architecture import Prefix
 from gptcalc.equations.conditions import Chosen, Condition, Constant, Keep, Lettered, Within, Workload
-from gptcalc.equations.roles import LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
+from gptcalc.equations.roles import ABSENT, LOOKED_BACK, LOOKING, ROWS, STACKED, Kind, Role, Shard, Stored, Use
 from gptcalc.equations.statement import Reference, Statement, parse
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def active(self) -> int:
-        """What one token's forward pass touches: of the experts the chosen ones, of what only tokens of images pass
-        nothing, of anything else all."""
-        if self.line.is_of_images:
+        """What one token's forward pass touches: of the experts the chosen ones, of what no token of a text
+        passes nothing, of anything else all."""
+        if self.line.is_idle:
             return 0
         chosen = self.line.condition
         if isinstance(chosen, Chosen) and self.each_expert:
@@ -272,9 +272,9 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
         return self.statement.left.name in STREAM
 
     @property
-    def is_of_images(self) -> bool:
-        """Whether tokens of images alone pass it, none of a text."""
-        return any(index.role == "images" for index in self.ranges().values())
+    def is_idle(self) -> bool:
+        """Whether no token of a text passes it, but tokens of images alone or of a block that is denoised."""
+        return any(index.role in ABSENT for index in self.ranges().values())
 
     def indices(self, reference: Reference) -> list[Index]:
         """What a symbol's indices run over."""

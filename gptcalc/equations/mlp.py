@@ -128,15 +128,16 @@ def feed_forward(
     lines: Lines, f: str, source: str, activation: Activation, bias: tuple[str, ...], keys: dict[str, str],
     expert: str = "", condition: Condition | None = None, component: str = "", kept: bool = True,
     sparsity: float = 0.0, names: Names = OWN, gate_scale: float = 1.0, adapted: bool = False,
-    factors: Factors | None = None,
+    factors: Factors | None = None, token: str = "t",
 ) -> None:  # fmt: skip
-    """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own.
+    """Up to the activation: H = φ(U), or φ(G)·U with a gate. `expert` is "e," where each expert has its own, `token`
+    the tokens' letter.
 
     `kept` is false where H is weighted before it is multiplied: the backward pass makes it again from what is kept.
     adapted: each layer has a low-rank part of its own. factors: of what is projected to.
     """
     i = source[source.rindex(",") + 1 : -1]
-    here = f"t,{expert}{f}"
+    here = f"{token},{expert}{f}"
     up, gate = f"{names.up}[{here}]", f"{names.gate}[{here}]"
 
     def project(to: str, matrix: str, offset: str, site: Literal["gate", "up"]) -> None:

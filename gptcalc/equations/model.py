@@ -19,6 +19,7 @@ from gptcalc.architecture import (
 from gptcalc.equations import (
     altup,
     attention_heads,
+    canvas,
     embedding,
     head,
     hyper,
@@ -160,6 +161,10 @@ class _Model:
             narrow, tied = e.width != self.d.size, beside is not None and beside.tokens == "shared"
             embedding.embed(lines, e, narrow, whole, tied, self.token)
         self.distances(lines)
+        if self.model.canvas is not None:
+            own = self.lines("canvas", "other", canvas.scope(self.model.canvas, self.symbols))
+            canvas.enter(own, self.model.canvas, e)
+            lines.lines += own.lines
         if self.model.dropout is not None and self.model.dropout.residual:
             drop(lines, "x[t,i]")
         if self.model.per_layer_embedding is not None:
@@ -261,7 +266,7 @@ class _Model:
         if self.beside is not None:
             lines.pointwise("x_S[t,i] = n[t,i]")
         if own.vocabulary:
-            head.logits(lines, own, self.model.embedding, self.width() != self.d)
+            head.logits(lines, own, self.model.embedding, self.width() != self.d, self.model.canvas is not None)
         return [*self.streams_end(), *lines.lines]
 
     # layers
@@ -313,6 +318,10 @@ class _Model:
             stream = "X[t,λ,i]" if several or self.model.streams is not None else "x[t,i]"
             scalar.pointwise(f"{stream} = s_x[]·{stream}", saved=2, s_x="layer_scalar")
             lines += scalar.lines
+            if self.model.canvas is not None:
+                own = self.lines("canvas", "other", canvas.tokens(self.symbols))
+                own.pointwise("x_cvs[ç,i] = s_cvs[]·x_cvs[ç,i]", s_cvs="layer_scalar")
+                lines += own.lines
         return lines
 
     # multi-token prediction

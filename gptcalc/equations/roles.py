@@ -10,6 +10,7 @@ Role: TypeAlias = Literal[
     "slots",  # of a block of tokens that are drafted at once
     "past",  # all tokens so far, the new ones among them
     "images",  # the tokens of images, of which a text has none
+    "canvas",  # the tokens of a block that is denoised at once, of which a prompt has none
     "frames",  # of sound, so many for each token of this pass
     "source",  # the tokens of the other sequence, which an encoder has read
     "entries",  # entries that each stand for several tokens of the past
@@ -31,6 +32,9 @@ Role: TypeAlias = Literal[
 
 #: what looks back
 LOOKING: frozenset[Role] = frozenset({"new", "slots"})
+
+#: tokens of which a pass over a text, or a prompt, has none
+ABSENT: frozenset[Role] = frozenset({"images", "canvas"})
 
 #: what grows with a sequence and is never split over devices
 LOOKED_BACK: frozenset[Role] = frozenset({"past", "source", "entries"})

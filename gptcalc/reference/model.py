@@ -33,6 +33,7 @@ from gptcalc.reference.activations import activate
 from gptcalc.reference.altup import corrected, merged, predicted, spread
 from gptcalc.reference.block import BlockRun
 from gptcalc.reference.cache import Cache
+from gptcalc.reference.canvas import conditioned
 from gptcalc.reference.chain import chained
 from gptcalc.reference.embedding import (
     check_positions,
@@ -43,7 +44,7 @@ from gptcalc.reference.embedding import (
 )
 from gptcalc.reference.head import logits, pooled
 from gptcalc.reference.hyper import joined_at_the_end, spread_out
-from gptcalc.reference.norms import normed
+from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.repeated import Repeated
 from gptcalc.reference.residuals import mixture
 from gptcalc.reference.source import stand_in_block, stand_ins
@@ -165,6 +166,10 @@ class Model:
         step.embedded = x = self._embed(step)
         if a.target is not None and a.target.block is None:
             x = self._states(a.target, states, step)
+        if a.canvas is not None:
+            w = self.weights.at("canvas")
+            conditioned(a.canvas, x[:, :0], x[:, :0], w, step)
+            w.passed_by_none(())
         slices = self._per_layer_slices(x, step)  # (B, T, n_layers, ple.d), or None
         altup = self.architecture.altup
         if altup is not None:
@@ -189,6 +194,8 @@ class Model:
             x = merged(altup, x, self.weights.at("altup"), step)
         final = self._final(x, step)
         summary = self._pooled(final, step)
+        if a.canvas is not None:
+            step.tally = Tally()  # no pass over a prompt needs its logits; they are there for who wants to see them
         result = self._logits(final, step) if a.head.vocabulary else final
         if summary is not None and a.head.pooler is not None and a.head.pooler.labels and not a.head.vocabulary:
             result = summary
@@ -202,6 +209,27 @@ class Model:
             return found
         chain = chained(a.head, result, final, step.tokens[:, :1], self._table(), self.weights.at("head"), step)
         return replace(found, logits=chain.logits, drafted=chain.block, confidence=chain.confidence)
+
+    def denoise(self, tokens: Sequence[int] | Array, before: Array | None = None) -> Result:
+        """A block of tokens (B, length) that is denoised at once behind those in the cache, which stays as it is;
+        `before`: the logits (B, length, v) of the step before."""
+        a = self.architecture
+        if a.canvas is None:
+            raise InputError(f"{a.name} denoises no blocks")
+        cache = self.cache.of_pass(0, writes=False)
+        step = Step(self._checked(tokens), cache, self.tally, a.c, self.weights, self.latent, canvas=True)
+        self._prepare(step)
+        x = self._embed(step)
+        guessed = x * 0.0
+        if before is not None:
+            guessed = step.dot(softmax(before.copy()), self._table(), "values") * a.embedding.scale
+        x = entered = conditioned(a.canvas, x, guessed, self.weights.at("canvas"), step)
+        hidden = []
+        for number, layer, _ in visits(a):
+            step.layer, step.n_layers = number, a.n_layers
+            x = self._layer(layer, x, None, self.weights.at(f"layers.{number}"), step)
+            hidden.append(x)
+        return Result(self._logits(self._final(x, step), step), hidden, entered)
 
     def _kept(self, block: Block, number_of_pass: int) -> Cache:
         """What a layer keeps in a pass of a loop."""
@@ -223,7 +251,15 @@ class Model:
         if ple is not None and row is not None:
             y = _per_layer(ple, read, row, w, step)
             x = x + y if altup is None else np.concatenate([x[:1], x[1:] + y])
-        return x * w("layer_scalar", 1) if a.layer_scalar else x
+        if not a.layer_scalar:
+            return x
+        if a.canvas is not None:
+            of_block = w.at("canvas")
+            factor = of_block("layer_scalar", 1)
+            if step.canvas:
+                return x * factor
+            of_block.passed_by_none(())
+        return x * w("layer_scalar", 1)
 
     def _prepare(self, step: Step) -> None:
         """What holds for all layers of the model."""

@@ -49,10 +49,12 @@ class Step:
         scan: Scan = "auto",
         context_states: tuple[Array, Step] | None = None,
         images: Array | None = None,
+        canvas: bool = False,
     ) -> None:
         """`weights` are those of the stack, `source` is an encoder's output that cross-attention has not seen yet,
         `context_states` what a target made of tokens that this step's stand behind, and the step of those; `images`
-        says which tokens are an image's (T,), none where it isn't given."""
+        says which tokens are an image's (T,), none where it isn't given; `canvas`: they are a block's that is denoised
+        at once, and see each other."""
         self.cache = cache
         self.tally = tally
         self.context = context
@@ -65,6 +67,7 @@ class Step:
         self.length: int = self.start + self.new
         self.prompt: int = cache.prompt or self.new  # tokens of the first pass
         self.tokens = tokens  # (B, T)
+        self.canvas = canvas
         self.images: Array = np.zeros(self.new, bool) if images is None else images  # (T,)
         self.positions: Array = np.arange(self.start, self.length, like=tokens)  # (T,)
         self.memory = weights.memory
@@ -130,7 +133,7 @@ class Step:
     def at_once(self) -> bool:
         """Whether all queries are computed together: few, without data, or so that all that comes of it can be seen."""
         seen_whole = self.tally.watched or self.attention is not None or not isinstance(self.tokens, np.ndarray)
-        return seen_whole or self.new <= BLOCK
+        return seen_whole or self.canvas or self.new <= BLOCK
 
     def blocks(self, keys: int, window: int | None, chunk: int | None, causal: bool) -> Iterator[tuple[slice, slice]]:
         """Some queries after the other, and the keys that any of them sees, of the newest so many."""
@@ -217,7 +220,7 @@ class Step:
 
     def mask(self, keys: int, window: int | None, chunk: int | None, causal: bool = True) -> Array | None:
         """0 where query t may see key s, else −∞: (T, S) for the newest S positions; None where all may be seen."""
-        if (causal and self.new == 1) or (not causal and window is None):
+        if (causal and self.new == 1) or (not causal and window is None) or self.canvas:
             return None
         if (keys, window, chunk, causal) not in self._masks:
             visible = self.visible(self.distance(keys), window, causal)

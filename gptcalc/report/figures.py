@@ -64,8 +64,8 @@ class Facts:
 
     @cached_property
     def decode(self) -> Flops | None:
-        """None where all tokens are seen at once, so that none comes later."""
-        if self.architecture.sees_all:
+        """None where no tokens come one by one."""
+        if not self.architecture.continues:
             return None
         return counted(self.architecture, self.how.to(FlopsRun, phase="decode"))
 

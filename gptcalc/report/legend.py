@@ -27,6 +27,7 @@ ROLES: dict[Role, str] = {
     "slots": "slots of the block that is drafted",
     "past": "tokens that can be seen, the new ones among them",
     "images": "tokens of images, none in a text",
+    "canvas": "tokens of a block that is denoised at once, none in a prompt",
     "frames": "frames of sound",
     "source": "tokens of the other sequence",
     "entries": "entries, each for several earlier tokens",

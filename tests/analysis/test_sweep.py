@@ -29,6 +29,7 @@ from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.run import Grid, Sweep
 from gptcalc.analysis.sweep.space import PIECE, Axis, Space
 from gptcalc.analysis.sweep.wanted import front
+from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun, SweepRun
 from gptcalc.document import build
 from gptcalc.document.variant import varied
@@ -48,19 +49,31 @@ def alone(document: Mapping[str, Any], settings: Mapping[str, Any], context: int
     counts = params(model)
     cache = kv(model, context=context, batch=batch)
     weights = stored(model)
-    run = Inference(model, InferenceRun(dtype="bf16"))
-    activations = run.device(0, batch, context).activations
     found: dict[str, int | None] = {
         "total": counts.total, "active": counts.active, "embedding": counts.embedding,
         "non_embedding": counts.non_embedding, "kv_bytes": cache.bytes, "weights_bytes": weights,
-        "activations_bytes": activations, "memory": run.needed(batch, context),
         "prefill_flops": flops(model, context=context, batch=batch).total,
     }  # fmt: skip
-    if not model.sees_all:
+    if model.canvas is None:
+        run = Inference(model, InferenceRun(dtype="bf16"))
+        found["activations_bytes"] = run.device(0, batch, context).activations
+        found["memory"] = run.needed(batch, context)
+    if model.continues:
         found["decode_flops"] = flops(model, context=context, batch=batch, phase="decode").total
-    if model.block is None:
+    if model.block is None and model.canvas is None:
         found["train_flops"] = flops(model, context=context, batch=batch, phase="train").total
     return found
+
+
+def told_of(model: Architecture) -> list[str]:
+    """The figures of a model."""
+    none = {
+        "decode_flops": not model.continues,
+        "train_flops": model.block is not None or model.canvas is not None,
+        "activations_bytes": model.canvas is not None,
+        "memory": model.canvas is not None,
+    }
+    return [name for name in FIGURES if not none.get(name, False)]
 
 
 def sizes(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int]]:
@@ -94,9 +107,7 @@ def test_every_kind_of_block(name: str) -> None:
         some = chance.sample(keys, min(3, len(keys)))
         axes = {key: sorted({size, 2 * size, chance.randint(1, 3 * size + 3)}) for key, size in some}
         model = build(document)
-        columns = [
-            c for c in FIGURES if not ((c == "decode_flops" and model.sees_all) or (c == "train_flops" and model.block))
-        ]
+        columns = told_of(model)
         contexts = sorted({7, min(model.c, 33)})
         sweep = swept(document, axes, contexts=tuple(contexts), batches=(1, 3),
                       columns=(*axes, "context", "batch", *columns))  # fmt: skip
@@ -525,9 +536,7 @@ def drawn_points(number: int, seed: str) -> Iterator[tuple[dict[str, Any], dict[
         some = chance.sample(keys, min(chance.randint(1, 4), len(keys)))
         axes = {key: sorted({size, *(chance.randint(1, 4 * size + 3) for _ in range(4))}) for key, size in some}
         model = build(document)
-        columns = [
-            c for c in FIGURES if not ((c == "decode_flops" and model.sees_all) or (c == "train_flops" and model.block))
-        ]
+        columns = told_of(model)
         contexts, batches = sorted({chance.randint(1, model.c) for _ in range(2)}), (1, chance.randint(2, 50_000))
         rows = swept(document, axes, contexts=contexts, batches=batches,
                      columns=(*axes, "context", "batch", *columns)).rows()  # fmt: skip

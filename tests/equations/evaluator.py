@@ -386,7 +386,7 @@ class Run:
                 return self.length
             case "source":
                 return self.source_length
-            case "images":
+            case "images" | "canvas":
                 return 0
             case "frames":
                 return self.length * index.size
@@ -499,8 +499,8 @@ class Run:
             return together(np.vectorize(self.hashed), *(self.value(argument) for argument in node.arguments))
         if node.function == "frame":
             return together(self.frame, *(self.value(argument) for argument in node.arguments))
-        if node.function == "image":  # of none
-            return together(lambda place: place, self.value(node.arguments[0]))
+        if node.function in ("image", "canvas", "guessed"):  # of none
+            return together(lambda *places: places[0], *(self.value(argument) for argument in node.arguments))
         if node.function == "drafted":
             return together(lambda t: self.drafted[t], self.value(node.arguments[0]))
         if node.function == "slot":

@@ -72,7 +72,7 @@ def held_in_a_step(
     small: Architecture, form: Form = "absorbed", cache: CacheForm = "latent", latent: LatentForm = "auto"
 ) -> None:
     """The same of one more token behind a prompt, of which there is only what store lines keep."""
-    if small.sees_all:
+    if not small.continues:
         return
     tokens = np.random.default_rng(5).integers(0, small.v, TOKENS)
     model = Model(small, dtype=np.float64, latent=latent)

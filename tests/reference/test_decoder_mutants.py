@@ -70,6 +70,15 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
      "    h = normed(h, layers.norm, w.at(\"router_norm\"))\n    step.router = h", "zaya"),
     ("a router of one layer less", "experts", 'for name in ("router_1", "router_2")', 'for name in ("router_1",)',
      "zaya"),
+    # a block that is denoised
+    ("a block whose tokens see none behind them", "step", "or self.canvas:\n            return None",
+     "or False:\n            return None", "diffusion_gemma"),
+    ("a block without its prompt", "model", "cache = self.cache.of_pass(0, writes=False)",
+     "cache = Cache(writes=False)", "diffusion_gemma"),
+    ("nothing of the step before", "model", "if before is not None:", "if False:", "diffusion_gemma"),
+    ("the prompt's factors of layers", "model", "if step.canvas:", "if False:", "diffusion_gemma"),
+    ("what enters isn't normed", "canvas", "normed(x + y, replace(c.norm, weight=False, bias=False), w)", "x + y",
+     "diffusion_gemma"),
     # experts of images beside those of text
     ("experts of text for images, too", "experts", 'if m.tokens != "all"', "if False", "ernie4_5_vl_moe"),
     ("experts of images for text", "experts", 'step.images if m.tokens == "images"',

@@ -75,6 +75,7 @@ WITHOUT_PRESETS = (
     "axk2",
     "cohere2_moe",
     "diffllama",
+    "diffusion_gemma",
     "doge",
     "doge_masked",
     "dory",

@@ -35,7 +35,10 @@ def test_both_mappings_are_whole() -> None:
 
 @pytest.mark.parametrize("model_type", TYPES)
 def test_a_type_is_read_or_listed_with_a_reason(model_type: str) -> None:
-    config = {"model_type": model_type, "architectures": [TYPES[model_type]["class"]]}
+    row = TYPES[model_type]
+    config = {"model_type": model_type, "architectures": [row["class"]]}
+    if "needs" in row:
+        config["text_config"] = row["needs"]
     if model_type in UNSUPPORTED:
         with pytest.raises(InputError) as caught:
             read(config)

@@ -142,7 +142,7 @@ class Written:
         return first, second, third
 
     def structure(self) -> Structure:
-        phases = PHASES[:1] if self.base.sees_all else PHASES
+        phases = PHASES if self.base.continues else PHASES[:1]
         stages = {phase: tuple(self._stages(phase)) for phase in phases}
         keys = tuple(self.space.keys.values())
         source = self.count("source", self._source)
@@ -348,7 +348,7 @@ class Written:
         indices = list(zip(*(own.indices for own in tensors), strict=True))
         sizes = tuple(self.size(trio) for trio in indices)
         active, chosen = sizes, tensor.line.condition
-        if tensor.line.is_of_images:
+        if tensor.line.is_idle:
             active = (self.number((0,) * 3, "0"),)
         elif isinstance(chosen, Chosen):
             few = self.number((chosen.active,) * 3, chosen.active_symbol)

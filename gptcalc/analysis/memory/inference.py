@@ -68,6 +68,11 @@ class Inference:
         """draft: a model beside it that proposes tokens."""
         how.check_phase(architecture, how.phase)
         how.check_modules(architecture)
+        if architecture.canvas is not None:
+            problem = f"{architecture.name} denoises {architecture.canvas.length} tokens at once"
+            what = "what a step of that holds beside the cache is not counted yet"
+            hint = "kv and params count its cache and its weights"
+            raise InputError(f"memory: {problem}, and {what}", hint, "unsupported")
         if architecture.sees_all and how.engine == "ideal" and how.prefill_chunk not in (None, ALL):
             problem = f"--prefill-chunk: {architecture.name} sees all tokens at once, so no pass takes a part"
             raise InputError(problem, "leave it out", "usage")

@@ -73,7 +73,7 @@ class Collected:
     @staticmethod
     def active_share(entry: Entry) -> Fraction:
         tensor, chosen = entry.tensor, entry.line.condition
-        if entry.line.is_of_images:
+        if entry.line.is_idle:
             return Fraction(0)
         if isinstance(chosen, Chosen) and tensor.each_expert:
             return Fraction(chosen.active, chosen.total)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
@@ -23,7 +25,7 @@ from gptcalc.sources.huggingface.reader import (
     when,
 )
 from gptcalc.sources.huggingface.rope import rope
-from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, bare, in_layers
+from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Entry, Held, bare, in_layers
 from gptcalc.sources.huggingface.windows import TYPES
 
 #: norms in front of and behind each sublayer
@@ -117,6 +119,10 @@ def sharing(fields: Fields, n: int) -> Sequence[str]:
     kinds = list(TYPED(fields, n))
     kinds[-1] = "attn"
     return reusing(fields, kinds)
+
+
+def last_sees_all(fields: Fields, n: int) -> Sequence[str]:
+    return [*list(TYPED(fields, n))[:-1], "attn"]
 
 
 def reusing(fields: Fields, kinds: Sequence[str]) -> Sequence[str]:
@@ -323,7 +329,50 @@ GEMMA3N = GEMMA3.but(
 
 VAULTGEMMA = GEMMA2.but(document={"norm_at": "pre"}, names=in_layers(PREFIX, {"mlp.norm": "pre_feedforward_layernorm"}))
 
+
+def of_the_decoder(entry: Entry) -> Entry:
+    """The place in a model whose decoder has all weights."""
+    if isinstance(entry, str):
+        return entry.replace("model.", "model.decoder.", 1)
+    if isinstance(entry, Held):
+        return replace(entry, module=entry.module.replace("model.", "model.decoder.", 1))
+    return tuple(of_the_decoder(one) for one in entry)  # type: ignore[misc]
+
+
+#: text is read as in Gemma 4, whose experts are always there, and is written in blocks that are denoised
+DIFFUSION_GEMMA = GEMMA4.but(
+    document={
+        "layers": stack(last_sees_all, "mlp|moe"),
+        "parallel_norm": "separate",
+        "parallel_out_norm": True,
+        "per_layer_embedding": None,
+        "attn": {
+            **GEMMA4.document["attn"],
+            "n_kv_heads": of_full_layers("num_key_value_heads", "num_global_key_value_heads"),
+            "k_eq_v": True,
+        },
+        "reuse": None,
+        "local_reuse": None,
+        "wide": None,
+        "canvas": {
+            "length": size("canvas_length"),
+            "d_ff": size("intermediate_size"),
+            "activation": activation("hidden_activation", gated=True),
+        },
+    },
+    defaults={"canvas_length": 256, "final_logit_softcapping": 30.0},
+    beyond=("canvas_length",),
+    names={
+        **{stem: of_the_decoder(entry) for stem, entry in GEMMA4.names.items() if not stem.startswith("ple.")},
+        "canvas.norm": "model.decoder.self_conditioning.pre_norm",
+        **{f"canvas.{key}": f"model.decoder.self_conditioning.{key}_proj" for key in ("gate", "up", "down")},
+        **in_layers("model.decoder.layers.{l}.", {"canvas.layer_scalar": bare("layer_scalar")}),
+        **in_layers("model.encoder.language_model.layers.{l}.", {"layer_scalar": bare("layer_scalar")}),
+    },
+)
+
 READERS: dict[str, Reader] = {
+    "diffusion_gemma_text": DIFFUSION_GEMMA,
     "gemma": GEMMA,
     "gemma2": GEMMA2,
     "gemma3_text": GEMMA3,

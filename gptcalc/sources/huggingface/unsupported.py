@@ -51,7 +51,6 @@ UNSUPPORTED: dict[str, str] = {
     "blip": "a text decoder with cross-attention to an image encoder is not read yet",
     "blt": "byte patches between smaller transformers are not supported yet",
     "chameleon": "queries and keys normed with weights of every head are not supported yet",
-    "diffusion_gemma": "a decoder of whole blocks that reads its own encoder's keys and values is not supported yet",
     "evolla": _OWN_ATTENTION,
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",

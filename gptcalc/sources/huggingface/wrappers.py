@@ -66,8 +66,8 @@ def flat_type(config: Mapping[str, Any]) -> str | None:
 
 
 FLAG = "tie_word_embeddings"
-#: what only the whole says, and means its text model: labels, and the delay of a sound
-OF_THE_WHOLE = ("num_labels", "id2label", "default_num_delay_tokens")
+#: what only the whole says, and means its text model: labels, the delay of a sound, how long blocks are
+OF_THE_WHOLE = ("num_labels", "id2label", "default_num_delay_tokens", "canvas_length")
 TEXT, THINKER = "text_config", "thinker_config"
 #: where larger models keep what sees and hears, beside fields of the text model; types whose configs don't say it
 TOWERS = ("vision_config", "audio_config", "visual")
