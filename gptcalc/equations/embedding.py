@@ -3,10 +3,11 @@ states of another model."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
-from gptcalc.equations.language import Index, Lines, Mark, plus
+from gptcalc.equations.language import Index, Lines, Mark, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.relative import type_of
 from gptcalc.equations.symbols import Symbols
@@ -36,7 +37,8 @@ def embed(lines: Lines, e: Embedding, narrow: bool, kept: int, tied: bool = Fals
     """x[t,i] of the tokens. `narrow`: rows have fewer channels than the stream; `kept`: bytes of the result that the
     backward pass keeps; `tied`: the token table is another stack's; `token`: which one is read."""
     mark = table(e, tied)
-    scale = lines.factor("scale_x", e.scale)
+    d = lines.scope["i"]
+    scale = f"{root(d)}·" if e.scale == math.sqrt(d.size) else lines.factor("scale_x", e.scale)
     late = narrow and e.projected != "token"
     x, i = ("x_E[t,ĩ]", "ĩ") if late else ("x[t,i]", "i")
     added = e.position == "learned" or bool(e.types)  # then only the sum is needed again

@@ -44,11 +44,12 @@ class Group(Struct, frozen=True):
 
 
 class Variant(Struct, frozen=True):
-    """One combination: its options, the words that make it, its document and the keys that may move in it."""
+    """One combination: its options, the words that make it, its document, what that is, and the keys that may move."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
     document: Document
+    architecture: Architecture
     keys: tuple[Key, ...]
 
 
@@ -157,22 +158,43 @@ def variants(document: Mapping[str, Any], architecture: Architecture) -> tuple[d
     """Every combination that is a model, by its options' names joined, and of the others why they are none."""
     found: dict[str, Variant] = {}
     refused: dict[str, str] = {}
+    documents: dict[tuple[str, ...], Document | InputError] = {(): dict(document)}
+    known: dict[tuple[str, ...], tuple[Document, Architecture, tuple[Key, ...]]] = {}
     for choices in product(*(group.choices for group in groups(architecture))):
         names, words = tuple(c.name for c in choices), tuple(c.word for c in choices if c.word)
         try:
-            own = varied(document, words) if words else dict(document)
-            found["|".join(names)] = Variant(names, words, own, tuple(_keys(own, "gqa" in names)))
+            made = known.get(words)
+            if made is None:
+                own = _varied(documents, words)
+                built = build(own)
+                made = known[words] = own, built, tuple(_keys(own, built, "gqa" in names))
+            found["|".join(names)] = Variant(names, words, *made)
         except InputError as error:
             refused["|".join(names)] = error.message
     return found, refused
 
 
-def _keys(document: Document, grouped: bool) -> Iterator[Key]:
-    """The keys of a document that are sizes of the whole model; whether they may move is tried (`written`)."""
-    architecture = build(document)
+def _varied(known: dict[tuple[str, ...], Document | InputError], words: tuple[str, ...]) -> Document:
+    """The document that the words make, one after the other; what the first of them make is known. InputError."""
+    if words not in known:
+        try:
+            known[words] = varied(_varied(known, words[:-1]), words[-1:])
+        except InputError as error:
+            known[words] = error
+    found = known[words]
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def _keys(document: Document, architecture: Architecture, grouped: bool) -> Iterator[Key]:
+    """The keys of a document that are sizes of the whole model; whether they may move is tried (`written`).
+
+    ALiBi's slopes are other lines where the number of heads is no power of two, so that stays.
+    """
     mixers = architecture.mixers()
     yield Key("d", "d", architecture.d)
-    if "n_heads" in document:
+    if "n_heads" in document and not any(_seen(m) == "alibi" for m in _attention(mixers)):
         yield Key("n_heads", "n_heads", document["n_heads"])
     if grouped and "n_kv_heads" in document:
         yield Key("n_kv_heads", "n_kv_heads", document["n_kv_heads"])

@@ -25,11 +25,6 @@ class Table(Generic[V]):
     def place(self, value: V) -> int:
         return self.places.setdefault(value, len(self.places))
 
-    def cut(self, length: int) -> None:
-        """Forget what came later."""
-        while len(self.places) > length:
-            self.places.popitem()
-
 
 class OpenSize(Struct, frozen=True):
     """A size as it is written, and as terms in the keys."""

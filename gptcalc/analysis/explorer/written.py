@@ -6,11 +6,11 @@ Tables hold each size, count, line and stage once, for all variants of all model
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from math import lcm, prod
-from typing import get_args
+from typing import Any, TypeAlias, get_args
 
 from gptcalc.analysis.explorer.lengths import Pieces, pieces
 from gptcalc.analysis.explorer.moments import Parts, opened
@@ -34,7 +34,7 @@ from gptcalc.analysis.memory.forms import published
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.params import Entry, ledger
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Block
 from gptcalc.conventions import FlopsRun, Pass, possible
 from gptcalc.document import build
 from gptcalc.dtypes import weight_format
@@ -65,6 +65,10 @@ PHASES: tuple[Pass, ...] = get_args(Pass)
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
+#: the kinds of layers, each with how many there are
+Groups: TypeAlias = Sequence[tuple[Block, int]]
+
+
 class Unmovable(Exception):
     """A number that is no term in the keys, or lines that change with them."""
 
@@ -79,6 +83,7 @@ class Writer:
         self.bodies: Table[Body] = Table()
         self.known: dict[Hashable, int] = {}  # sizes and counts that were found before …
         self.seen: dict[Hashable, tuple[OpenLine, int]] = {}  # … lines …
+        self.steps: dict[Hashable, int] = {}  # … by how many layers models grow …
         self.held: dict[Hashable, tuple[Parts, ...] | None] = {}  # … and moments
 
     def structure(self, variant: Variant) -> Structure:
@@ -92,17 +97,17 @@ class Writer:
         return found
 
     def _tried(self, variant: Variant, keys: tuple[Key, ...]) -> Structure | None:
-        tables = (self.sizes, self.counts, self.lines, self.bodies)
-        before = [len(table.places) for table in tables]
-        remembered = self.known.copy(), self.seen.copy(), self.held.copy()
+        tables = (self.sizes.places, self.counts.places, self.lines.places, self.bodies.places)
+        filled: tuple[dict[Any, Any], ...] = (*tables, self.known, self.seen, self.held)
+        before = [len(table) for table in filled]
         try:
             return Written(self, variant, keys).structure()
         except (Unmovable, InputError):
             if not keys:
                 raise
-            for table, length in zip(tables, before, strict=True):
-                table.cut(length)  # type: ignore[attr-defined]
-            self.known, self.seen, self.held = remembered
+            for table, length in zip(filled, before, strict=True):
+                while len(table) > length:
+                    table.popitem()  # what came later is forgotten
             return None
 
 
@@ -113,7 +118,7 @@ class Written:
         self.writer = writer
         self.variant = variant
         self.space = Space(keys)
-        self.models = [build(variant.document), *(self._build(probe) for probe in self.space.probes)]
+        self.models = [variant.architecture, *(self._build(probe) for probe in self.space.probes)]
         self.base: Architecture = self.models[0]
         self.weights: dict[str, list[Weights]] = {}
         symbols = [equations(model).symbols for model in self.models]
@@ -243,8 +248,15 @@ class Written:
         if DEPTH not in self.space.base:
             return 0
         key = self.space.keys[DEPTH]
-        wanted = [(block.name, times) for block, times in self.models[1].groups()]
+        wanted = list(blocks(self.models[1].groups()))
         start = self.base.groups()
+        whole = (self.variant.document.get("layers"), key.base, tuple(blocks(start)), tuple(wanted))
+        if whole not in self.writer.steps:
+            self.writer.steps[whole] = self._step(key, start, wanted)
+        return self.writer.steps[whole]
+
+    def _step(self, key: Key, start: Groups, wanted: list[tuple[str, int]]) -> int:
+        """The same, tried."""
         for more in range(1, 9):
             if DEEPER[0] % more:
                 continue
@@ -295,7 +307,7 @@ class Written:
         self, lines: tuple[Line, ...], phase: Pass, stage: Stage, entries: dict[str, tuple[Entry, ...]]
     ) -> OpenLine:
         line = lines[0]
-        same = [(x.kind, _rule(x.condition), x.stored, x.kept, x.passes, list(x.ranges())) for x in lines]
+        same = [(x.kind, _rule(x.condition), x.stored, x.kept, x.passes, list(x.ranges()), x.constants) for x in lines]
         if same[1:] != [same[0]] * 2:
             raise Unmovable
         return OpenLine(
@@ -405,6 +417,11 @@ class Written:
                 return self.work("prefill", length, stage).source
             case Constant() | None:
                 return 1
+
+
+def blocks(groups: Groups) -> Iterator[tuple[str, int]]:
+    """The kinds of layers in order, each with how many there are."""
+    return ((block.name, times) for block, times in groups)
 
 
 def step(model: Equations) -> int:
