@@ -38,10 +38,8 @@ MODELS = (
 #: by what keys are multiplied; not all are models
 RATIOS = ((1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (1, 4), (5, 4))
 NODE = shutil.which("node")
-#: settings of each model: some each time, more by hand
-SOME, MANY = 40, 120
-TRIED: list[Any] = [(name, SOME) for name in MODELS]
-TRIED += [pytest.param((name, MANY), marks=pytest.mark.heavy) for name in MODELS]
+#: settings of each model
+MANY = 90
 
 
 def reference(name: str) -> Reference:
@@ -57,14 +55,14 @@ class Page(NamedTuple):
     settings: list[tuple[str, Data, At, list[str]]]
 
 
-@pytest.fixture(scope="module", params=TRIED, ids=lambda tried: f"{tried[0]}-{tried[1]}")
+@pytest.fixture(scope="module", params=MODELS)
 def page(request: pytest.FixtureRequest) -> Page:
     """Settings of a model at random, the same every time, and the variants that these are of."""
-    name, number = request.param
-    chance = random.Random(f"{name} {number}")
+    name: str = request.param
+    chance = random.Random(f"{name} {MANY}")
     model = load(reference(name))
     found, refused = variants(model.document, model.architecture)
-    chosen = [chance.choice(sorted(found)) for _ in range(number)]
+    chosen = [chance.choice(sorted(found)) for _ in range(MANY)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             import_module("gptcalc.report.page.data"),

@@ -6,15 +6,16 @@ Tables hold each size, count, line and stage once, for all variants of all model
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import combinations
 from math import lcm, prod
 from typing import Any, TypeAlias, get_args
 
+from gptcalc.analysis.explorer.depth import blocks, deeper, through
 from gptcalc.analysis.explorer.lengths import Pieces, pieces
 from gptcalc.analysis.explorer.moments import Parts, opened
-from gptcalc.analysis.explorer.sizes import DEEPER, DEPTH, Key, Space, Thrice
+from gptcalc.analysis.explorer.sizes import DEPTH, Key, Space, Thrice
 from gptcalc.analysis.explorer.switches import Variant
 from gptcalc.analysis.explorer.tables import (
     Body,
@@ -34,8 +35,8 @@ from gptcalc.analysis.memory.forms import published
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.params import Entry, ledger
-from gptcalc.architecture import Architecture, Block
-from gptcalc.conventions import FlopsRun, Pass, possible
+from gptcalc.architecture import Architecture
+from gptcalc.conventions import CacheForm, Chunks, FlopsRun, Form, Pass, possible
 from gptcalc.document import build
 from gptcalc.dtypes import weight_format
 from gptcalc.equations import (
@@ -65,8 +66,8 @@ PHASES: tuple[Pass, ...] = get_args(Pass)
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
-#: the kinds of layers, each with how many there are
-Groups: TypeAlias = Sequence[tuple[Block, int]]
+#: tensors that lines count, by the line and by their keys
+Counted: TypeAlias = dict[int, dict[str, tuple[Entry, ...]]]
 
 
 class Unmovable(Exception):
@@ -81,6 +82,7 @@ class Writer:
         self.counts: Table[Pieces] = Table()
         self.lines: Table[OpenLine] = Table()
         self.bodies: Table[Body] = Table()
+        self.places: Table[Hashable] = Table()  # what keys of the following have in common
         self.known: dict[Hashable, int] = {}  # sizes and counts that were found before …
         self.seen: dict[Hashable, tuple[OpenLine, int]] = {}  # … lines …
         self.steps: dict[Hashable, int] = {}  # … by how many layers models grow …
@@ -133,9 +135,12 @@ class Written:
         entries = ledger(equations(self.base))
         packed = {(e.tensor.weight.use == "selection", e.line.component == "experts") for e in entries}
         #: what else the bytes of a line's tensors and its counts hang on
-        self.context = (
-            tuple(keys), self.published, frozenset(packed), self.step, self.base.encoder, self.base.encoded
-        )  # fmt: skip
+        place = writer.places.place
+        self.moving, self.counting = place(keys), place((self.step, self.base.encoder, self.base.encoded))
+        self.context = place((self.moving, self.counting, self.published, frozenset(packed)))
+        self.forms: dict[tuple[Form, CacheForm, Chunks], list[Equations]] = {}
+        self.alike: dict[int, int] = {}  # lines by what they are, in the model and its probes
+        self.counted: dict[int, Counted] = {}  # by equations: which line counts which tensor
 
     def _build(self, values: dict[str, int]) -> Architecture:
         paths = self.space.keys
@@ -169,7 +174,7 @@ class Written:
         return self.number(values, indices[0].symbol)
 
     def number(self, values: Thrice, text: str = "") -> int:
-        key = (text, values, self.context[0])
+        key = (text, values, self.moving)
         if key not in self.writer.known:
             terms = self.space.spelled(text, self.symbols, values) if text else None
             terms = self.space.term(values) if terms is None else terms
@@ -191,7 +196,7 @@ class Written:
 
     def count(self, key: Hashable, of: Callable[[int], int]) -> int:
         """The place of a function of the length."""
-        whole = (key, self.context[3:])
+        whole = (key, self.counting)
         if whole not in self.writer.known:
             self.writer.known[whole] = self.writer.counts.place(pieces(of, self.step))
         return self.writer.known[whole]
@@ -200,18 +205,20 @@ class Written:
 
     def _forms(self, phase: Pass) -> list[Equations]:
         how = FlopsRun(phase=phase)
-        return [equations(model, how.form, how.kept, how.chunks) for model in self.models]
+        form = how.form, how.kept, how.chunks
+        if form not in self.forms:
+            found = [equations(model, *form) for model in self.models]
+            known = [own for own in self.forms.values() if own[0] is found[0]]  # where no form makes a difference
+            self.forms[form] = known[0] if known else found
+        return self.forms[form]
 
     def _stages(self, phase: Pass) -> Iterator[OpenStage]:
         base, *probes = self._forms(phase)
         if any([stage.name for stage in own.stages] != [stage.name for stage in base.stages] for own in probes):
             raise Unmovable
-        others = [{(e.stage.name, e.tensor.weight.key): e for e in ledger(own)} for own in probes]
-        counted: dict[int, dict[str, tuple[Entry, ...]]] = {}
-        for entry in ledger(base):
-            name = entry.tensor.weight.key
-            found = counted.setdefault(id(entry.line), {})
-            found[name] = (entry, *(other[entry.stage.name, name] for other in others))
+        if id(base) not in self.counted:
+            self.counted[id(base)] = self._counted(base, probes)
+        counted = self.counted[id(base)]
         for place, stage in enumerate(base.stages):
             same = [own.stages[place] for own in probes]
             if any(len(own.lines) != len(stage.lines) for own in same):
@@ -223,12 +230,23 @@ class Written:
                 made, row = self._line(trio, phase, stage, counted.get(id(line), {}), beside)
                 self.lines.append(made)
                 rows.append(row)
-            key = (tuple(rows), stage.runs, self.context[0])
+            key = (tuple(rows), stage.runs, self.moving)
             if key not in self.writer.held:
                 self.writer.held[key] = self._moments(stage, same)
             now = self.writer.held[key]
             body = self.writer.bodies.place(Body(tuple(rows), now))
             yield OpenStage(stage.name, stage.runs, stage.passes, self._times((stage, *same)), body)
+
+    @staticmethod
+    def _counted(base: Equations, probes: list[Equations]) -> Counted:
+        """Which line counts which tensors, each of the model and of its probes."""
+        others = [{(e.stage.name, e.tensor.weight.key): e for e in ledger(own)} for own in probes]
+        found: Counted = {}
+        for entry in ledger(base):
+            name = entry.tensor.weight.key
+            here = found.setdefault(id(entry.line), {})
+            here[name] = (entry, *(other[entry.stage.name, name] for other in others))
+        return found
 
     def _times(self, stages: tuple[Stage, ...]) -> tuple[int, int, int]:
         """How often a stage stands as a line in the number of layers."""
@@ -238,7 +256,7 @@ class Written:
                 raise Unmovable
             return times[0], 0, 1
         depths = [self.space.base[DEPTH], *(probe[DEPTH] for probe in self.space.probes)]
-        found = _through(depths, times)
+        found = through(depths, times)
         if found is None:
             raise Unmovable
         return found
@@ -252,29 +270,11 @@ class Written:
         start = self.base.groups()
         whole = (self.variant.document.get("layers"), key.base, tuple(blocks(start)), tuple(wanted))
         if whole not in self.writer.steps:
-            self.writer.steps[whole] = self._step(key, start, wanted)
+            path = key.path
+            self.writer.steps[whole] = deeper(
+                start, wanted, lambda more: build(edited(self.variant.document, [f"{path}={key.base + more}"])).groups()
+            )
         return self.writer.steps[whole]
-
-    def _step(self, key: Key, start: Groups, wanted: list[tuple[str, int]]) -> int:
-        """The same, tried."""
-        for more in range(1, 9):
-            if DEEPER[0] % more:
-                continue
-            try:
-                others = [
-                    build(edited(self.variant.document, [f"{key.path}={key.base + k * more}"])).groups()
-                    for k in (1, 2, 3)
-                ]
-            except InputError:
-                continue
-            grown = [b[1] + (w[1] - b[1]) * more // DEEPER[0] for b, w in zip(start, wanted, strict=True)]
-            right = [
-                [b[1] + k * (g - b[1]) for b, g in zip(start, grown, strict=True)] == [n for _, n in own]
-                for k, own in zip((1, 2, 3), others, strict=True)
-            ]
-            if all(right):
-                return more
-        return 0
 
     def _moments(self, stage: Stage, same: list[Stage]) -> tuple[Parts, ...] | None:
         pairs = {}
@@ -296,8 +296,11 @@ class Written:
         beside: Hashable,
     ) -> tuple[OpenLine, int]:
         """The line as it was made before, or anew, and its place. `beside`: what else of its stage it hangs on."""
-        whole = tuple((what(line), tuple(line.ranges().items()), tuple(line.weights.items())) for line in lines)
-        key = (whole, phase, beside, frozenset(entries), self.context)
+        alike = self.alike.get(id(lines[0]))
+        if alike is None:
+            whole = tuple((what(line), tuple(line.ranges().items()), tuple(line.weights.items())) for line in lines)
+            alike = self.alike[id(lines[0])] = self.writer.places.place(whole)
+        key = (alike, phase, beside, frozenset(entries), self.context)
         if key not in self.writer.seen:
             made = self._made(lines, phase, stage, entries)
             self.writer.seen[key] = made, self.writer.lines.place(made)
@@ -419,11 +422,6 @@ class Written:
                 return 1
 
 
-def blocks(groups: Groups) -> Iterator[tuple[str, int]]:
-    """The kinds of layers in order, each with how many there are."""
-    return ((block.name, times) for block, times in groups)
-
-
 def step(model: Equations) -> int:
     """By how many tokens lengths are taken, where counts go by whole chunks."""
     rules = {rule for stage in model.stages for line in stage.lines for rule in (line.condition, line.kept)}
@@ -440,13 +438,3 @@ def _ratio(size: int, params: int) -> tuple[int, int]:
     if size % params:
         raise Unmovable
     return size // params, 1
-
-
-def _through(places: list[int], values: list[int]) -> tuple[int, int, int] | None:
-    """A line through three points: a constant and a slope over a common denominator."""
-    (a, b, c), (fa, fb, fc) = places, values
-    if (fb - fa) * (c - b) != (fc - fb) * (b - a):
-        return None
-    below, slope = b - a, fb - fa
-    common = [n for n in range(below, 0, -1) if below % n == 0 and slope % n == 0 and (fa * below - slope * a) % n == 0]
-    return (fa * below - slope * a) // common[0], slope // common[0], below // common[0]
