@@ -671,6 +671,20 @@ def test_beam_turns_by_its_rotary_parameters_alone() -> None:
     assert read({**config, "rope_parameters": nested}).document["rope"]["theta"] == 5e6
 
 
+def test_what_stands_inside_a_scaling_for_all_is_overwritten() -> None:
+    """DeepseekV4Config: theta of entries and of windows stand beside it."""
+    config = {"model_type": "deepseek_v4", "rope_parameters": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e3}}
+    found = read(config).document
+    assert (found["csa"]["rope"]["theta"], found["csa"]["rope"]["scaling"]["kind"]) == (160000, "linear")
+    assert found["local"]["rope"].get("theta", 10000) == 10000
+
+
+def test_learned_frequencies_are_those_of_all_pairs() -> None:
+    with pytest.raises(InputError, match="partial_rotary_factor: only 1"):
+        read({"model_type": "mistral_large4_text", "rope_parameters": {"rope_type": "yarn", "factor": 4.0,
+              "original_max_position_embeddings": 8, "partial_rotary_factor": 0.25}})  # fmt: skip
+
+
 def test_shared_experts_of_no_width_are_as_wide_as_dense_layers() -> None:
     """NemotronHMLP: `intermediate_size or config.intermediate_size`."""
     config = {"model_type": "nemotron_h", **ROUTED, "n_shared_experts": 1, "layers_block_type": ["mamba", "moe"]}

@@ -12,7 +12,7 @@ from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import listed, stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, choice, number, size
-from gptcalc.sources.huggingface.rope import rope
+from gptcalc.sources.huggingface.rope import positive, rope
 from gptcalc.sources.huggingface.tensors import EXPERTS_GATE_UP, Names, bare
 
 #: layer_types -> sections
@@ -70,15 +70,18 @@ def turned_share(fields: Fields) -> Any:
 def two_ropes(theta: str, kind: str, scaled: bool) -> Hole:
     """Entries and all that meets them turn with a base and a scaling of their own; YaRN leaves the scores as they are.
 
-    Only a window's keys are not compressed: layers without entries turn as plain models do. The share that turns stands
-    beside a scaling for all; the class overwrites one inside it.
+    Only a window's keys are not compressed: layers without entries turn as plain models do. The share that turns and
+    the base stand beside a scaling for all; the class overwrites those inside it.
     """
     plain = rope(theta, layer_type=kind, fraction=Hole(turned_share), pairing="adjacent", scaled=scaled)
 
     def read(fields: Fields) -> Any:
         found = plain.read(fields)
         if kind not in (fields.mapping("rope_scaling") or fields.mapping("rope_parameters") or {kind: None}):
-            found["fraction"] = turned_share(fields)
+            found |= {
+                "fraction": turned_share(fields),
+                "theta": positive(fields.number(theta), f"{fields.within}{theta}"),
+            }
         if found["scaling"] is not None and found["scaling"]["kind"] == "yarn":
             found["scaling"]["attention_factor"] = found["scaling"]["attention_factor"] or 1
         return found

@@ -85,6 +85,14 @@ def rotating(fields: Fields, n: int) -> Sequence[str]:
     return ["mla" if flag else "nope" for flag in rotates]
 
 
+def all_turn(fields: Fields) -> bool:
+    """Frequencies are learned, as many as the channels apart from the latent have pairs."""
+    share = (parameters(fields, FULL) or {}).get("partial_rotary_factor")
+    if share not in (None, 1):
+        raise fields.unsupported("rope_parameters.partial_rotary_factor", "only 1 is understood")
+    return True
+
+
 def whole_head(fields: Fields) -> int:
     """Where nothing turns, all of a head's channels come from the latent."""
     return fields.needed("qk_nope_head_dim") + fields.needed("qk_rope_head_dim")
@@ -94,7 +102,7 @@ MISTRAL_LARGE4 = DEEPSEEK_V2.but(
     document={
         "layers": stack(rotating, SPARSE),
         "softcap": number("final_logit_softcapping"),
-        "learned_frequencies": True,
+        "learned_frequencies": Hole(all_turn),
         "mla": {
             **{key: hole for key, hole in LATENT.items() if key != "q_rank"},
             "bias": when("attention_bias", ["kv_a", "out"]),
