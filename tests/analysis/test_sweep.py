@@ -177,6 +177,18 @@ def test_two_widths_that_are_equal_at_first() -> None:
         assert row["total"] == params(build({**document, "d_ff": row["d_ff"]})).total
 
 
+def test_a_table_that_happens_to_be_as_wide_as_the_stream() -> None:
+    """It has no projections, which others have up and down (2·24·12 here, d = 24), but rows as narrow, those of the
+    output too."""
+    sweep = swept(DOCUMENTS["post"], {"embedding.width": (12, 24), "v": (61, 122)}, columns=("v", "total"))
+    rows = {(row["v"], at // 2): row["total"] for at, row in enumerate(sweep.rows())}
+    assert [rows[v, 1] - rows[v, 0] for v in (61, 122)] == [2 * v * 12 - 2 * 24 * 12 for v in (61, 122)]
+    wide = swept(DOCUMENTS["post"], {"embedding.width": (12, 23), "d": (24, 12), "n_heads": (1,)}, columns=("total",))
+    for row, (width, d) in zip(wide.rows(), [(w, d) for w in (12, 23) for d in (24, 12)], strict=True):
+        changed = {**DOCUMENTS["post"], "embedding": {"width": width}, "d": d, "n_heads": 1}
+        assert row["total"] == params(build(changed)).total
+
+
 def test_kv_heads_of_llama() -> None:
     """K and V of a head of 128 in 32 layers: 2·128·2 bytes a token each; W_K and W_V of it 2·4096·128."""
     for row in swept(LLAMA, {"n_kv_heads": (1, 2, 4, 8)}, contexts=(8192,)).rows():

@@ -188,7 +188,7 @@ class Space:
         whole = forms(self.build(self.base))
         if not all(alike(a, b) and alike(a, base) for (a, b), base in zip(pairs, whole, strict=True)):
             return False
-        if not all(written_alike(a, b) for a, b in pairs):
+        if not all(written_alike(a, b) for a, b in pairs) or not self._coincide_alike(axes, whole):
             return False
         symbols: dict[str, str] = {}
         for axis in axes:
@@ -206,6 +206,29 @@ class Space:
         self.symbols = symbols
         stages = [[(stage.name, stage.times) for stage in equations(model).main] for model in models]
         return stages[0] == stages[1] if not counted else not any(" (" in name for name, _ in stages[0])
+
+    def _coincide_alike(self, axes: Sequence[Axis], whole: tuple[Equations, Equations]) -> bool:
+        """Whether lines stay as they are where sizes happen to be equal: a table as wide as the stream needs no
+        projection."""
+        known = set(whole[0].symbols.values())
+        for axis in axes:
+            if axis.key == DEPTH:  # every depth is looked up
+                continue
+            same = [{axis.key: value} for value in axis.values if value in known]
+            for other in self.axes:
+                if other != axis and other.key != DEPTH:
+                    both = [value for value in axis.values if value in other.values]
+                    same += [{axis.key: value, other.key: value} for value in both[:1] + both[1:][-1:]]
+            for settings in same:
+                try:
+                    found = forms(self.build({**self.base, **settings}))
+                except InputError:
+                    if len(settings) == 1:
+                        return False
+                    continue
+                if not all(alike(a, b) for a, b in zip(found, whole, strict=True)):
+                    return False
+        return True
 
     def _are_held_alike(self, model: Architecture, symbols: Mapping[str, str]) -> bool:
         """Whether what is held at each moment is the same polynomial wherever the free sizes may be, if it is asked."""
