@@ -1,6 +1,7 @@
 """A whole model: blocks, embedding, head, and what stands beside the layers."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, Literal, get_args
 
 from gptcalc.architecture.altup import AltUp
@@ -102,7 +103,7 @@ class Dropout(Strict, frozen=True, kw_only=True):
     residual: bool = True  # of what joins the stream
 
 
-class Architecture(Strict, frozen=True, kw_only=True):
+class Architecture(Strict, frozen=True, kw_only=True, dict=True):
     """A model, complete and checked. Equal blocks are counted: cost never grows with depth."""
 
     name: str
@@ -135,11 +136,19 @@ class Architecture(Strict, frozen=True, kw_only=True):
 
     def groups(self) -> list[tuple[Block, int]]:
         """The distinct blocks in order of first appearance, each with how often it stands in the model."""
+        return list(self._groups)
+
+    @cached_property
+    def _groups(self) -> list[tuple[Block, int]]:
         return grouped(self.layers)
 
     def mixers(self) -> list[Mixer]:
         """The sublayers of the distinct blocks, in order of first appearance."""
-        return [mixer for block, _ in self.groups() for mixer in sublayers(block)]
+        return list(self._mixers)
+
+    @cached_property
+    def _mixers(self) -> list[Mixer]:
+        return [mixer for block, _ in self._groups for mixer in sublayers(block)]
 
     @property
     def n_layers(self) -> int:

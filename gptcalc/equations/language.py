@@ -244,7 +244,7 @@ ASIDE = frozenset({"Z"})
 Passes: TypeAlias = Literal["all", "first", "later", "earlier", "last"]
 
 
-class Line(Struct, frozen=True, eq=False, kw_only=True):
+class Line(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """One equation of the forward pass."""
 
     text: str
@@ -262,7 +262,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
     passes: Passes = "all"  # of a loop, in which it runs
     constants: Mapping[str, Named] = {}  # numbers that the text has by name: ε of a norm, divisors of frequencies
 
-    @property
+    @cached_property
     def statement(self) -> Statement:
         return parse(self.text)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.flops import Flops, counted
 from gptcalc.analysis.memory.cache import KVCache, cached
-from gptcalc.analysis.memory.inference import Inference
-from gptcalc.analysis.memory.result import Device
 from gptcalc.analysis.memory.room import most
 from gptcalc.analysis.params import Params, params
 from gptcalc.architecture import Architecture
@@ -21,6 +19,10 @@ from gptcalc.document.keys import DEFAULT_LAYERS
 from gptcalc.errors import Impossible, InputError
 from gptcalc.report import features
 from gptcalc.report.table import Column, Kind
+
+if TYPE_CHECKING:
+    from gptcalc.analysis.memory.inference import Inference
+    from gptcalc.analysis.memory.result import Device
 
 
 class Facts:
@@ -71,6 +73,8 @@ class Facts:
 
     @cached_property
     def inference(self) -> Inference:
+        from gptcalc.analysis.memory.inference import Inference  # only columns of memory need it
+
         try:
             return Inference(self.architecture, self.how.to(InferenceRun, tp=self.devices))
         except InputError as error:  # heads that so many devices don't divide

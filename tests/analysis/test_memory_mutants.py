@@ -108,10 +108,10 @@ MUTANTS = [
     ("mixes", "else Q6_K", "else default", "q4_k_m"),  # the output like the rest
     ("mixes", "if i < n // 16:\n                return Q5_K", "if i < 0:\n                return Q5_K", "q3_k_m bits"),
     ("mixes", "Q4_K if few else Q3_K", "Q3_K", "q2_k bits"),
-    ("weights", "return FP32\n        if", "return BF16\n        if", "q8_0"),  # norms in 16 bits
+    ("weights", "return FP32\n        of_", "return BF16\n        of_", "q8_0"),  # norms in 16 bits
     ("weights", 'equations(self.architecture, "absorbed")', "equations(self.architecture)", "k_b"),
     ("weights", 'component in ("embedding", "output", "router")', 'component in ("embedding", "router")', "nf4"),
-    ("weights", 'return component == "experts"', "return True", "mxfp4"),  # attention in 4 bits as well
+    ("weights", 'return component == "experts" and entry.tensor.each_expert', "return True", "mxfp4"),  # all
     ("dtypes", "if self.nested:", "if False:", "nf4"),
     ("dtypes", "-(-elements // self.block) * self.block_bytes", "elements * self.block_bytes // self.block - 1",
      "q8_0 cache"),

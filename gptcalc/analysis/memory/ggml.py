@@ -25,6 +25,7 @@ may be of those whose operations aren't known (RWKV-6, lightning attention).
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence, Set
 from itertools import count
 from math import prod
@@ -115,13 +116,15 @@ class Arena:
         self.peak = 0
 
     def take(self, size: int) -> Block:
-        best = min((n for _, n in self.free if n >= size), default=None)
-        if best is None:
+        at, best = -1, 0
+        for k, (_, n) in enumerate(self.free):
+            if n >= size and (at < 0 or n <= best):
+                at, best = k, n
+        if at < 0:
             block = self.end, size
             self.end += size
             self.peak = max(self.peak, self.end)
             return block
-        at = max(k for k, (_, n) in enumerate(self.free) if n == best)
         offset, _ = self.free.pop(at)
         if best > size:
             self.free.insert(at, (offset + size, best - size))
@@ -129,17 +132,20 @@ class Arena:
 
     def give(self, block: Block) -> None:
         """Free a block. It joins its neighbours, or the end."""
-        if not block[1]:
+        offset, size = block
+        if not size:
             return
-        merged: list[Block] = []
-        for offset, size in sorted([*self.free, block]):
-            if merged and sum(merged[-1]) == offset:
-                merged[-1] = merged[-1][0], merged[-1][1] + size
-            else:
-                merged.append((offset, size))
-        if sum(merged[-1]) == self.end:
-            self.end = merged.pop()[0]
-        self.free = merged
+        at = bisect(self.free, block)
+        if at < len(self.free) and self.free[at][0] == offset + size:
+            size += self.free.pop(at)[1]
+        if at and sum(self.free[at - 1]) == offset:
+            at -= 1
+            offset, before = self.free.pop(at)
+            size += before
+        if offset + size == self.end:
+            self.end = offset
+        else:
+            self.free.insert(at, (offset, size))
 
 
 class Part:
@@ -372,6 +378,7 @@ class Graph:
         self._known: dict[tuple[Work, int], int] = {}
         onto = any(isinstance(mixer, ONTO_STREAM) for layer, _ in layers for mixer in sublayers(layer.block))
         self.parts = [part for layer, times in layers for part in [Part(layer, d, onto)] * min(times, TIMES)]
+        self.by_sequence = any(step.extent.sequence for part in self.parts for step in part.steps)
         self.margin = MARGIN if all(part.known for part in self.parts) else MARGIN_UNKNOWN
         kept = [line for layer, _ in layers for line in layer.lines if isinstance(line.kept, Pairs)]
         self.caches = sorted({_is_windowed(line.kept) for line in kept})
@@ -400,6 +407,8 @@ class Graph:
         """Where the highest value ends if what is copied in beside the stream, which lies below all else, is a byte."""
         if work.flash and not work.converted:
             work = replace(work, rows=0, full=0, windows=0)
+        if not self.by_sequence:
+            work = replace(work, sequences=0)
         if (work, copies) not in self._known:
             arena = Arena()
             embedded = arena.take(FP32.block_bytes * self.d * work.tokens) if copies == 1 else NOWHERE

@@ -43,9 +43,14 @@ class Share(Struct, frozen=True):
     row: Tensors
     whole: Tensors
     tensor: Tensor
-    shape: tuple[int, ...]  # on the device: inputs × outputs, experts in front; rows × columns; a vector's length
+    sizes: list[int]  # what the tensor's indices run over on the device
     stage: str  # of the equations, which has it
     fused: bool = False  # a part of one matrix of queries, keys and values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """On the device: inputs × outputs, experts in front; rows × columns; a vector's length."""
+        return shape_of(self.tensor, self.sizes)
 
     @property
     def experts(self) -> bool:
@@ -64,7 +69,6 @@ class Divided(Struct, frozen=True):
     entry: Entry
     whole: list[int]  # what its indices run over
     mine: list[int]  # what they do on one device
-    shape: tuple[int, ...]
 
 
 def by_type(stored: Iterable[tuple[str, int]]) -> str:

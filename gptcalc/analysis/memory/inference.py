@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -14,10 +14,8 @@ from gptcalc.analysis.memory.cache import kept_in, pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
-from gptcalc.analysis.memory.ggml import COPIES
 from gptcalc.analysis.memory.held import Share, by_type
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
-from gptcalc.analysis.memory.llamacpp import Buffers
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
 from gptcalc.analysis.memory.result import Device, Tensors
 from gptcalc.analysis.memory.sharding import blocks_between, held_by_several, layout, stage_ranges
@@ -39,6 +37,9 @@ from gptcalc.dtypes import FP32, MXFP4
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
 
+if TYPE_CHECKING:
+    from gptcalc.analysis.memory.llamacpp import Buffers
+
 
 class Stage(Struct, frozen=True):
     """What every device of one pipeline stage holds, and what grows with the work."""
@@ -46,6 +47,7 @@ class Stage(Struct, frozen=True):
     weights: int
     pools: list[Pool]
     moments: list[Moment]
+    is_paged: bool  # whether vLLM's generations cut the cache differently; not so where each layer keeps all tokens
 
 
 class Parts(Struct, frozen=True):
@@ -90,6 +92,7 @@ class Inference:
         absorbed = how.phase == "decode" and form == "latent"
         self.model = equations(architecture, "absorbed" if absorbed else "expanded", form)
         self.generation = self._generation()
+        self.paging = self._paging()
         self.weights = self._weights(how.dtype or published(architecture, how.engine), how.dtype is None)
         self.dtype = self.weights.dtype
         self.width = self._width(self.dtype)
@@ -146,7 +149,8 @@ class Inference:
         if self._is_tiled(self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
             other.weights = other._weights(self.dtype, bool(self.weights.files))
             other._reload()
-        other.profile = other._profile()
+        other.paging = other._paging()
+        other.profile = None if self.profile is None else self.profile.of(generation)
         return other
 
     def _is_tiled(self, tiles: Mapping[str, int]) -> bool:
@@ -169,7 +173,8 @@ class Inference:
         )
         running = [] if self.has_buffers else [stage for stage in self.model.main if counts.get(stage.name)]
         live = [moment for stage in running for moment in moments(stage, self.parallel)]
-        return Stage(sum(row.total for row in self.rows(number)), kept, widest(live))
+        is_paged = self.draft is not None or any(pool.kind != "full" for pool in kept)
+        return Stage(sum(row.total for row in self.rows(number)), kept, widest(live), is_paged)
 
     def rows(self, number: int) -> list[Tensors]:
         """What a device of this pipeline stage loads; a draft stands on the last."""
@@ -222,6 +227,8 @@ class Inference:
     def _buffers(self) -> Buffers | None:
         if not self.has_buffers:
             return None
+        from gptcalc.analysis.memory.llamacpp import COPIES, Buffers  # other engines need none of it
+
         few = () if self.how.logits == "all" else ("logits",)  # a few rows are multiplied where the output is
         used = [s.row.bytes for s in self.host if s.tensor.kind == "matrix" and s.tensor.weight.use not in few]
         counts = [self._counts(number) for number in range(self.parallel.pp)]
@@ -275,8 +282,7 @@ class Inference:
         pools, how = self.stages[number].pools, self.how
         return held(how.engine, pools, context, how.prefill_chunk, sequences, self.paging)
 
-    @property
-    def paging(self) -> Paging:
+    def _paging(self) -> Paging:
         """How vLLM's cache is cut. A model beside it, or its own modules, guess one token at least, or one each."""
         if self.generation is None:
             return NEWEST
@@ -289,9 +295,7 @@ class Inference:
         return Device.holding(**asdict(self._parts(number, sequences, context)))
 
     def _parts(self, number: int, sequences: int, context: int) -> Parts:
-        key = number, sequences, context, self.paging
-        if key not in self._kept:
-            self._kept[key] = sum([part.total for part in self.held(number, sequences, context)])
+        cache = self._cache(number, sequences, context)
         if self.buffers is not None:
             activations = self.buffers.bytes(number, self.own(number, sequences, context), sequences, context)
         else:
@@ -305,7 +309,16 @@ class Inference:
         if self.draft is not None and number == self.parallel.pp - 1:  # llama.cpp has a context for each model
             drafts = self.draft.device(0, sequences, context).activations
             activations = activations + drafts if self.buffers is not None else max(activations, drafts)
-        return Parts(self.stages[number].weights, self._kept[key], activations, overhead)
+        return Parts(self.stages[number].weights, cache, activations, overhead)
+
+    def _cache(self, number: int, sequences: int, context: int) -> int:
+        """Bytes of the cache: so many times that of a sequence, but where an engine has one for all of them."""
+        is_shared = self.how.engine in ("llama.cpp", "sglang")
+        counted = sequences if is_shared else 1
+        key = number, counted, context, self.paging if self.stages[number].is_paged else NEWEST
+        if key not in self._kept:
+            self._kept[key] = sum([part.total for part in self.held(number, counted, context)])
+        return self._kept[key] if is_shared else sequences * self._kept[key]
 
     @property
     def leaves_free(self) -> bool:

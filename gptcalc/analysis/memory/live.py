@@ -8,8 +8,9 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import prod
+from operator import ge
 from typing import Protocol, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -124,14 +125,15 @@ def moments(stage: Stage, parallel: Layout = ALONE, sized: Sized | None = None) 
     def size(value: Value) -> Size:
         return (sized or elements)(value.line, value.reference, over_past, parallel)
 
-    held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE)
+    held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE, dying)
     found = [Moment(stage.name, line.text, *n) for line, n in zip(lines, held, strict=True)]
     return [replace(m, token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
 
 
-def peaks(found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, ...]) -> list[tuple[A, ...]]:
+def peaks(
+    found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, ...], dying: Sequence[Sequence[Value]]
+) -> list[tuple[A, ...]]:
     """What is held while each line is computed, were its values so large."""
-    dying = found.dying()
     held = nothing
     for value, size in sizes.items():
         if value.made < 0:
@@ -140,7 +142,8 @@ def peaks(found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, 
     for at, line in enumerate(found.lines):
         own = found.made[at]
         new = nothing if own is None else sizes[own]
-        held = _each(held, new)
+        if own is not None:
+            held = _each(held, new)
         now = held
         if line.kind == "pointwise" and dying[at]:  # the widest operand that dies makes room for the result
             room = max((sizes[old] for old in dying[at] if old.made < at), default=nothing)
@@ -202,18 +205,24 @@ class Place(Struct, frozen=True):
     every: int = 1
 
 
+NEW, PAST, WANTED, ONCE, SOURCE = map(Place, range(5))
+
+
 def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None:
     """Per new token, per token of the past, per wanted position, once, or per token of the source; None: never held."""
     if line.is_of_pairs(reference):
         return None
     if isinstance(line.condition, Wanted):
-        return Place(2)
+        return WANTED
     if reference.name in over_past:
-        return Place(1)
-    if any(index.role == "source" for index in line.indices(reference)):
-        return Place(4)
-    sequence = [index for index in line.indices(reference) if index.role == "new" or index.role in LOOKED_BACK]
-    return Place(0, prod(i.every for i in sequence if i.role == "entries")) if sequence else Place(3)
+        return PAST
+    indices = line.indices(reference)
+    roles = {index.role for index in indices}
+    if "source" in roles:
+        return SOURCE
+    if "new" not in roles and LOOKED_BACK.isdisjoint(roles):
+        return ONCE
+    return Place(0, prod([i.every for i in indices if i.role == "entries"])) if "entries" in roles else NEW
 
 
 def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
@@ -228,7 +237,10 @@ def elements(line: Line, reference: Reference, over_past: Set[str], parallel: La
 def widest(candidates: Iterable[Moment]) -> list[Moment]:
     """Without those that another one exceeds in everything."""
     kept: list[Moment] = []
+    others: list[Size] = []
     for moment in sorted(candidates, key=lambda m: m.counts, reverse=True):
-        if not any(all(a >= b for a, b in zip(other.counts, moment.counts, strict=True)) for other in kept):
+        counts = moment.counts
+        if not any(all(map(ge, other, counts)) for other in others):
             kept.append(moment)
+            others.append(counts)
     return kept

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
-from gptcalc.analysis.memory.ggml import Graph, Work
+from gptcalc.analysis.memory.ggml import COPIES, Graph, Work
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
+
+__all__ = ["COPIES", "Buffers"]
 
 
 class Buffers:

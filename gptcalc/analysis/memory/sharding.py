@@ -190,10 +190,10 @@ def share(line: Line, what: Reference, parallel: Layout) -> Share:
     indices = [i for i in line.indices(what) if i.role != "new" and i.role not in LOOKED_BACK]
     sizes = local(indices, parallel)
     chosen = line.condition
-    if not isinstance(chosen, Chosen) or all(index.role != "experts" for index in indices):
-        return Share(1, 1, prod(sizes), sizes != [index.size for index in indices])
-    width = prod(n for n, index in zip(sizes, indices, strict=True) if index.role != "experts")
-    return Share(chosen.active * parallel.expert_tp, parallel.tp, width, True)
+    if isinstance(chosen, Chosen) and "experts" in [index.role for index in indices]:
+        width = prod([n for n, index in zip(sizes, indices, strict=True) if index.role != "experts"])
+        return Share(chosen.active * parallel.expert_tp, parallel.tp, width, True)
+    return Share(1, 1, prod(sizes), sizes != [index.size for index in indices])
 
 
 def padded(rows: int, multiple: int, tp: int) -> int:

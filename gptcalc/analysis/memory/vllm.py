@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -185,7 +186,7 @@ class Profile:
     def __init__(
         self, architecture: Architecture, parallel: Layout, generation: Generation, rows: int, width: int
     ) -> None:
-        self.generation = generation
+        self.architecture = architecture
         self.rows = rows  # max_num_seqs
         self.width = width  # bytes of an activation
         self.alone = parallel.tp == 1
@@ -194,7 +195,19 @@ class Profile:
         self.stream = architecture.d * width
         self.v = -(-architecture.v // ROWS) * ROWS
         self.table = self.v * self.stream if self.alone else 0
-        self.parts = {"rotation tables": rotation_bytes(architecture, width)}
+        self.rotations = rotation_bytes(architecture, width)
+        self._set(generation)
+
+    def of(self, generation: Generation) -> Profile:
+        """The same of another generation."""
+        other = copy(self)
+        other._set(generation)
+        return other
+
+    def _set(self, generation: Generation) -> None:
+        self.generation = generation
+        architecture, rows = self.architecture, self.rows
+        self.parts = {"rotation tables": self.rotations}
         if generation.graphs:
             self.parts["graphs"] = graphs_bytes(architecture, rows)
         if generation.keeps_rows:

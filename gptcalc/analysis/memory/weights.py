@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory import mixes, places
 from gptcalc.analysis.memory.forms import checked
-from gptcalc.analysis.memory.held import ANYWHERE, BEHIND, At, Divided, Share, by_type, known, shape_of
+from gptcalc.analysis.memory.held import ANYWHERE, BEHIND, At, Divided, Share, by_type, known
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
 from gptcalc.analysis.params import Entry, by_stage, ledger
@@ -313,7 +313,7 @@ class Weights:
             undivided = self._row(entry, whole, 0 if again else times, at, stored)
             self._check_blocks(entry, whole, mine, at)
         fused = self.format is None and self._rule(entry.tensor.weight) == "qkv"
-        return Share(row, undivided, entry.tensor, divided.shape, entry.stage.name, fused)
+        return Share(row, undivided, entry.tensor, mine, entry.stage.name, fused)
 
     def _divided(self, entry: Entry) -> Divided:
         """How a tensor is split, found once for all formats."""
@@ -321,7 +321,7 @@ class Weights:
         if found is None:
             indices = entry.tensor.indices
             mine = local(indices, self.parallel, self.multiple)
-            found = Divided(entry, [index.size for index in indices], mine, shape_of(entry.tensor, mine))
+            found = Divided(entry, [index.size for index in indices], mine)
             self.divided[id(entry)] = found  # which holds the entry, so that no other one gets its id
         return found
 

@@ -89,7 +89,7 @@ def held(stage: Stage, collected: Collected) -> list[tuple[Symbolic, ...]]:
         return tuple(elements(value, where, collected) if where and slot == where.slot else none for slot in range(5))
 
     sizes = {value: size(value) for values in found.dying() for value in values}
-    moments = peaks(found, sizes, (none,) * 5)
+    moments = peaks(found, sizes, (none,) * 5, found.dying())
     if stage.runs == "encoder":  # its tokens are the source's
         return [(none, none, m[2], m[3], m[0] + m[1]) for m in moments]
     return moments

@@ -214,7 +214,7 @@ class Space:
         for axis in axes:
             if axis.key == DEPTH:  # every depth is looked up
                 continue
-            same = [{axis.key: value} for value in axis.values if value in known]
+            same: list[Settings] = [{axis.key: value} for value in axis.values if value in known]
             for other in self.axes:
                 if other != axis and other.key != DEPTH:
                     both = [value for value in axis.values if value in other.values]
