@@ -339,10 +339,11 @@ class CacheRun(Run, frozen=True, kw_only=True):
 
 
 class RoomRun(CacheRun, frozen=True, kw_only=True):
-    """A cache, and what so many bytes of it hold."""
+    """A cache, and what so many bytes of it hold, on each of so many tensor parallel devices."""
 
     kv_dtype: PublishedKVType = AUTO
     bytes: CacheBytes = None
+    tp: TP = 1
 
 
 class InferenceRun(CacheRun, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Sizes are exact: scales, zero points and rounding up to whole blocks included.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import gcd
 from typing import Literal
 
@@ -81,12 +81,12 @@ SPELLINGS = {
 }
 
 
-def dtype(name: str) -> DType:
-    """The data type of this name; InputError where there is none."""
+def dtype(name: str, also: Sequence[str] = ()) -> DType:
+    """The data type of this name; InputError where there is none. also: other words that may stand there."""
     word = name.lower()
     word = SPELLINGS.get(word, "fp16" if word == "f16" else word)
     if word not in DTYPES:
-        raise unknown(name, list(DTYPES))
+        raise unknown(name, [*also, *DTYPES])
     return DTYPES[word]
 
 

@@ -59,6 +59,7 @@ class Storage(Strict, frozen=True, kw_only=True):
     mixed: bool = False  # matrices stay wide that the format would pack
     mixed_mtp: bool = False  # the same of multi-token-prediction modules alone
     fp8_cache: tuple[Literal["vllm", "sglang"], ...] = ()  # engines that keep the cache so unless told otherwise
+    nvfp4_cache: tuple[Literal["vllm"], ...] = ()  # the same of four bits
     fused: tuple[Fused, ...] = ()  # matrices that are one in the published class
     tied_head: bool = False  # files hold a tied output matrix a second time
     gguf: Ggml = "llama"  # llama.cpp's name of the architecture

@@ -30,7 +30,7 @@ def view(found: KVCache) -> View:
         [(g.name, g.layers, g.kind, g.cached_tokens, g.elements_per_token, g.bytes, g.bytes) for g in found.groups],
         whole=found.bytes,
     )
-    parts: list[Table | str] = [figures(found), groups, f"bytes = {found.formula}"]
+    parts: list[Table | str] = [figures(found), groups, f"bytes = {found.formula}", *found.notes]
     return View([*parts, held(found.room, found.context)] if found.room is not None else parts, groups)
 
 
@@ -54,6 +54,8 @@ def figures(found: KVCache) -> Table:
     title = f"{found.model}: {found.kv_dtype} cache of {sequences} of {units.grouped(found.context)} tokens"
     if found.source is not None:
         title += f" and {units.grouped(found.source)} of the source"
+    if found.tp > 1:
+        title += f" on each of {found.tp} devices"
     if found.engine != "ideal":
         title += f", as {found.engine} sets it aside"
     rows: list[tuple[str, int | Fraction]] = [

@@ -455,7 +455,13 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
     name = _name(origin)
     said = stored(config)
     form = by_name(said.among(reading.architecture), name)
-    own = {"weights": form.weights, "mixed": form.mixed, "mixed_mtp": form.mixed_mtp, "fp8_cache": form.fp8_cache}
+    own = {
+        "weights": form.weights,
+        "mixed": form.mixed,
+        "mixed_mtp": form.mixed_mtp,
+        "fp8_cache": form.fp8_cache,
+        "nvfp4_cache": form.nvfp4_cache,
+    }
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))
     if form.mixed and said.weights is not None and reading.model_type is not None:

@@ -295,3 +295,30 @@ def test_compressed_latents_in_deepseeks_layout(gptcalc: Command) -> None:
 def test_that_layout_is_of_latents(gptcalc: Command) -> None:
     found = gptcalc("kv", "llama-3-8b", "--kv-dtype", "fp8_ds_mla")
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "share"),
+    [
+        ("qwen3-8b", 2, 2),
+        ("qwen3-8b", 8, 8),
+        ("qwen3-8b", 16, 8),  # eight heads, each on two devices
+        ("deepseek-v3", 8, 1),  # a latent lies on all
+    ],
+)
+def test_on_each_of_several_devices(model: str, tp: int, share: int, gptcalc: Command) -> None:
+    asked = ("kv", model, "--context", "4096", "--json")
+    whole = json.loads(gptcalc(*asked)[1])["bytes"]
+    found = json.loads(gptcalc(*asked, "--tp", str(tp))[1])
+    assert (found["bytes"], found["tp"]) == (whole // share, tp)
+    assert bool(found.get("notes")) == (tp != share)
+
+
+def test_one_device_of_several_has_no_lines_of_its_own(gptcalc: Command) -> None:
+    assert "--tp" in gptcalc("kv", "qwen3-8b", "--tp", "2", "--why", "bytes")[2]
+
+
+def test_types_of_a_cache_are_named_all(gptcalc: Command) -> None:
+    for command in ("kv", "memory"):
+        assert "one of auto, fp32, bf16" in gptcalc(command, "gpt2", "--kv-dtype", "foo")[2]
+    assert "auto" not in gptcalc("time", "gpt2", "--device", "a100", "--kv-dtype", "foo")[2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.memory.cache import kept_in
 from gptcalc.sources import load
 from gptcalc.sources.huggingface.quantization import stored
 from tests.conftest import Command
@@ -380,3 +381,19 @@ def test_gpt_oss_fits_a_card_of_24_gb(gptcalc: Command) -> None:
     status, out, _ = gptcalc("fit", "gpt-oss-20b", "--device", "rtx-4090", "--context", "8K")
     assert status == 0
     assert out.startswith("yes: gpt-oss-20b in mxfp4 as published with ")
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"kv_cache_quant_algo": "NVFP4"}, ("nvfp4", "bf16")),
+        ({"kv_cache_scheme": {"num_bits": 4, "type": "float", "dynamic": False}}, ("nvfp4", "bf16")),
+        ({"kv_cache_quant_algo": "FP8"}, ("fp8", "fp8")),
+        ({"kv_cache_quant_algo": None}, ("bf16", "bf16")),
+    ],
+)
+def test_caches_that_modelopt_names(said: dict[str, Any], kept: tuple[str, str]) -> None:
+    """vLLM's MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP and get_kv_cache_quant_algo_string (vllm/utils/torch_utils.py)."""
+    architecture = load({**MOE, "quantization_config": {**NVFP4, **said}}).architecture
+    assert tuple(kept_in(architecture, engine) for engine in ("vllm", "sglang")) == kept
+    assert kept_in(architecture, "ideal") == "bf16"

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, check_runs, form_of, held
 from gptcalc.analysis.memory.room import Room, room
-from gptcalc.analysis.memory.sharding import Layout, local
+from gptcalc.analysis.memory.sharding import Layout, held_by_several, local
 from gptcalc.answers import Outcome
 from gptcalc.architecture import Architecture, CompressedAttention, rotated, sublayers
 from gptcalc.conventions import AUTO, CacheForm, CacheRun, Engine, RoomRun, possible
-from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, DType, dtype
+from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, NVFP4, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Layer, Line, OfSource, Pairs, Stage, equations
 from gptcalc.equations.roles import Stored
 from gptcalc.errors import InputError
@@ -51,6 +51,8 @@ class KVCache(Outcome, frozen=True, omit_defaults=True):
     next_token_bytes: int | Fraction  # what the next token of one sequence adds, windows that are full left out
     room: Room | None = None  # what so many bytes hold
     source: int | None = None  # tokens that the encoder reads
+    tp: int = 1  # tensor parallel devices, of which this is one's
+    notes: tuple[str, ...] = ()
 
 
 class Types(Struct, frozen=True):
@@ -118,9 +120,16 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
     return Types(keys, dtype(v or k), dtype(state_dtype), indexer, scales)
 
 
-def kept_in(architecture: Architecture, engine: str) -> str:
-    """In what an engine keeps a cache unless told otherwise: vLLM's and SGLang's --kv-cache-dtype auto."""
-    return FP8.name if engine in architecture.storage.fp8_cache else BF16.name
+def kept_in(architecture: Architecture, engine: str, asked: str = AUTO) -> str:
+    """In what an engine keeps a cache; where nothing is asked for, as vLLM's and SGLang's --kv-cache-dtype auto."""
+    if asked != AUTO:
+        for word in asked.split(":", 1):
+            dtype(word or asked, also=(AUTO,))
+        return asked
+    storage = architecture.storage
+    if engine in storage.nvfp4_cache:
+        return NVFP4.name
+    return FP8.name if engine in storage.fp8_cache else BF16.name
 
 
 #: the kind of cache by what is stored, where nothing limits it
@@ -191,15 +200,19 @@ def kind_of(line: Line) -> tuple[Kind, int | None]:
 
 
 def cached(architecture: Architecture, how: CacheRun) -> KVCache:
-    """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside."""
+    """The cache of a batch at a context, on one device: what is needed (ideal) or what an engine sets aside.
+
+    Of tensor parallel devices each holds its share of the heads; a head that several share, and latents, each of them.
+    """
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
-    kv_dtype = kept_in(architecture, engine) if how.kv_dtype == AUTO else how.kv_dtype
+    kv_dtype = kept_in(architecture, engine, how.kv_dtype)
     kept = types(kv_dtype, how.state_dtype, engine)
     how.check_modules(architecture)
     check_runs(engine, architecture)
     form = form_of(engine, architecture, how.mla_cache)
-    found = pools(equations(architecture, cache=form), kept, source=source, modules=how.mtp)
+    tp = how.tp if isinstance(how, RoomRun) else 1
+    found = pools(equations(architecture, cache=form), kept, Layout(tp), source=source, modules=how.mtp)
     parts = held(engine, found, length, how.prefill_chunk, sequences=batch)
     unlimited = held(engine, _unlimited(found), length, how.prefill_chunk, sequences=batch)
     growing = [pool for pool in found if pool.grows]
@@ -220,6 +233,8 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         next_token_bytes=whole(Fraction(p.layers * p.bytes, p.every) for p in growing if p.has_room(length)),
         room=_room(architecture, how, found, length),
         source=source or None,
+        tp=tp,
+        notes=tuple(held_by_several(architecture, Layout(tp))) if tp > 1 else (),
     )
 
 

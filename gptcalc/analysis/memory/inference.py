@@ -32,7 +32,7 @@ from gptcalc.analysis.memory.vllm import (
 from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.params import not_counted
 from gptcalc.architecture import Architecture
-from gptcalc.conventions import ALL, AUTO, FitRun, InferenceRun
+from gptcalc.conventions import ALL, FitRun, InferenceRun
 from gptcalc.dtypes import FP32, MXFP4
 from gptcalc.equations import equations
 from gptcalc.errors import InputError, printable
@@ -78,8 +78,9 @@ class Inference:
         if architecture.sees_all and how.engine == "ideal" and how.prefill_chunk not in (None, ALL):
             problem = f"--prefill-chunk: {architecture.name} sees all tokens at once, so no pass takes a part"
             raise InputError(problem, "leave it out", "usage")
-        if how.kv_dtype == AUTO:
-            how = replace(how, kv_dtype=kept_in(architecture, how.engine))
+        kv_dtype = kept_in(architecture, how.engine, how.kv_dtype)
+        if how.kv_dtype != kv_dtype:
+            how = replace(how, kv_dtype=kv_dtype)
         self.architecture = architecture
         self.sees_all = architecture.sees_all
         self.state_chunk = mamba_chunk(architecture) if how.engine == "vllm" else 0

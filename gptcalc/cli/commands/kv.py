@@ -33,12 +33,15 @@ def command(
     gptcalc kv llama-3-8b --context 8K --batch 4
     gptcalc kv deepseek-v3 --context 128K --kv-dtype fp8
     gptcalc kv llama-3-8b --bytes 20GiB  # how many tokens that holds
+    gptcalc kv llama-3.1-70b --context 32K --tp 8  # on each of eight devices
     gptcalc kv llama-3-8b gemma-2-9b deepseek-v3 --context 8K --plot
     """
     from gptcalc.analysis.memory.cache import cached
     from gptcalc.sources import load_all
 
     no_picture(why, plot)
+    if why is not None and how.tp > 1:
+        raise InputError("--why: its lines are those of the whole cache", "leave --tp out", "usage")
     if len(models) > 1 and not plot:
         raise InputError("kv: several models are a picture", "add --plot; compare has a row for each", "usage")
     loaded = load_all(models, settings)

@@ -78,6 +78,7 @@ class Stored(Struct, frozen=True):
     several: bool = False  # whether some matrices have another format than most
     left: tuple[str, ...] = ()  # what stays wide that it would pack
     fp8_cache: tuple[Literal["vllm", "sglang"], ...] = ()  # engines that keep the cache so
+    nvfp4_cache: tuple[Literal["vllm"], ...] = ()
     by_layer: bool = False  # the cache: said to each layer of vLLM's Attention, which latent ones are not
     modules: tuple[tuple[str, str], ...] = ()  # modules and their formats, where each has one of its own
 
@@ -212,10 +213,11 @@ def _said(places: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, An
 
 
 def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
-    """With what vLLM and SGLang make of a cache whose type a config names; of others than fp8 nothing is known.
+    """With what vLLM and SGLang make of a cache whose type a config names; of others nothing is known.
 
-    ModelOpt's: vLLM's resolve_kv_cache_dtype_string, SGLang's configure_kv_cache_dtype. compressed-tensors': vLLM's
-    Attention takes any scheme that its validate_kv_cache_scheme lets pass as fp8; SGLang takes none by itself.
+    ModelOpt's: vLLM's resolve_kv_cache_dtype_string, which knows fp8 and nvfp4, SGLang's configure_kv_cache_dtype.
+    compressed-tensors': vLLM's Attention takes any scheme that its validate_kv_cache_scheme lets pass as fp8; SGLang
+    takes none by itself.
     """
     inner = config.get("quantization", config)
     method = str(config.get("quant_method", "modelopt" if "quantization" in config else ""))
@@ -229,8 +231,11 @@ def _with_cache(found: Stored, config: Mapping[str, Any]) -> Stored:
     if isinstance(asked, dict):
         known = {"dynamic": False, "num_bits": 8, "type": "float"}
         is_fp8 = {key: asked.get(key) for key in known} == known
+        is_nvfp4 = (asked.get("num_bits"), asked.get("type")) == (4, "float")
     else:
-        is_fp8 = str(asked).lower() == "fp8"
+        is_fp8, is_nvfp4 = str(asked).lower() == "fp8", str(asked).lower() == "nvfp4"
+    if is_nvfp4:
+        return replace(found, nvfp4_cache=("vllm",))
     return replace(found, fp8_cache=("vllm", "sglang")) if is_fp8 else found
 
 
