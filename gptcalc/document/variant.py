@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from gptcalc.architecture import (
     Architecture,
@@ -22,7 +22,7 @@ from gptcalc.architecture import (
 )
 from gptcalc.document import ABOUT, KINDS, build, expression
 from gptcalc.document.fields import declared, keys_of
-from gptcalc.document.keys import DEFAULT_LAYERS
+from gptcalc.document.keys import DEFAULT_LAYERS, NOT_THE_ENCODERS
 from gptcalc.errors import InputError, did_you_mean, printable
 
 Document = dict[str, Any]
@@ -50,15 +50,55 @@ def varied(document: Mapping[str, Any], switches: Iterable[str]) -> Document:
                 raise InputError("no such switch", did_you_mean(word, RULES) or f"one of {', '.join(SPELLED)}", "usage")
             if len(numbers) != rule.numbers or not all(n.isdecimal() and 0 < int(n) < 10**9 for n in numbers):
                 raise InputError(f"expected {rule.spelled}", kind="usage")
-            if "encoder" in found and not rule.both:
-                problem = f"no rule for an encoder beside a decoder; there are {', '.join(OF_BOTH)}"
+            if "encoder" in found and not rule.beside:
+                there = [spelled for spelled in SPELLED if spelled in BESIDE]
+                problem = f"no rule for an encoder beside a decoder; there are {', '.join(there)}"
                 raise InputError(problem, kind="unsupported")
-            found = rule.apply(Variant(found), *map(int, numbers))
+            change = two_stacks if "encoder" in found and rule.beside != "together" else one_stack
+            found = change(rule, found, *map(int, numbers))
             build(found)
         except InputError as error:
             raise error.within(f"--with {printable(switch)}") from None
         found["name"] = f"{found.get('name', 'model')} with {switch}"
     return found
+
+
+def one_stack(rule: Rule, document: Document, *numbers: int) -> Document:
+    """The document changed by a rule."""
+    return rule.apply(Variant(document), *numbers)
+
+
+def two_stacks(rule: Rule, document: Document, *numbers: int) -> Document:
+    """The same of a decoder and, by a rule for both, of its encoder, each by itself. What the encoder takes over from
+    the decoder stays as it was."""
+    own: Document = document["encoder"]
+    alone = {key: own[key] for key in ENCODER_ALONE if key in own}
+    encoder = {key: value for key, value in document.items() if key not in NOT_THE_ENCODERS}
+    for key, value in own.items():
+        if key not in ENCODER_ALONE:
+            merged = isinstance(value, Mapping) and isinstance(encoder.get(key), Mapping)
+            encoder[key] = {**encoder[key], **value} if merged else value
+    encoder = {key: value for key, value in encoder.items() if key not in unused(encoder)}
+    if rule.beside == "each":
+        try:
+            encoder = one_stack(rule, encoder, *numbers)
+        except InputError as error:
+            raise error.within("encoder") from None
+    found = one_stack(rule, document, *numbers)
+    said = {key: value for key, value in encoder.items() if key != "name" and (key not in found or found[key] != value)}
+    layers = {"layers": encoder["layers"]} if "layers" in encoder else {}
+    return {**found, "encoder": {**said, **layers, **alone}}
+
+
+def unused(document: Mapping[str, Any]) -> list[str]:
+    """Sections that no layer has."""
+    sections = {name: own for name, own in document.items() if isinstance(own, Mapping)}
+    text = f"{document.get('layers', DEFAULT_LAYERS)} {sections.get('mtp', {}).get('block', '')}"
+    wanted, new = set(), set(SUBLAYER.findall(text))
+    while new:
+        wanted |= new
+        new = {sections[name]["like"] for name in new if "like" in sections.get(name, {})} - wanted
+    return [name for name, own in sections.items() if (name in KINDS or "like" in own) and name not in wanted]
 
 
 class Variant:
@@ -158,16 +198,7 @@ class Variant:
 
     def clean(self) -> None:
         """Sections that no layer has any more go."""
-        mtp = self.document.get("mtp")
-        text = f"{self.layers} {mtp.get('block', '') if isinstance(mtp, Mapping) else ''}"
-        wanted, new = set(), set(SUBLAYER.findall(text))
-        while new:
-            wanted |= new
-            new = {self.section(name)["like"] for name in new if "like" in self.section(name)} - wanted
-        sections = [name for name, own in self.document.items() if isinstance(own, Mapping)]
-        self.drop(
-            *(name for name in sections if (name in KINDS or "like" in self.section(name)) and name not in wanted)
-        )
+        self.drop(*unused(self.document))
 
     @property
     def layers(self) -> str:
@@ -337,7 +368,7 @@ class Rule:
         self.spelled = spelled
         self.apply = apply
         self.numbers = spelled.count(":")
-        self.both = spelled in OF_BOTH  # an encoder beside the decoder changes as the decoder does
+        self.beside = BESIDE.get(spelled)  # what becomes of an encoder beside the decoder
 
 
 SPELLED: dict[str, Callable[..., Document]] = {
@@ -354,6 +385,19 @@ SPELLED: dict[str, Callable[..., Document]] = {
     "window:W": windows,
     "gdn:K": recurrent,
 }
-#: of an encoder and a decoder side by side, both with what they look at each other by
-OF_BOTH = ("rope", "learned", "none", "gqa:N", "mha")
+#: of an encoder and a decoder side by side: both together, with what they look at each other by; each by itself; or
+#: the decoder alone
+BESIDE: dict[str, Literal["together", "each", "decoder"]] = {
+    "rope": "together",
+    "learned": "together",
+    "none": "together",
+    "gqa:N": "together",
+    "mha": "together",
+    "mla": "decoder",
+    "moe:E:K": "each",
+    "dense": "each",
+    "window:W": "each",
+}
+#: keys of an encoder that no decoder has
+ENCODER_ALONE = ("front", "tokens", "causal")
 RULES = {spelled.partition(":")[0]: Rule(spelled, apply) for spelled, apply in SPELLED.items()}

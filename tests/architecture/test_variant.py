@@ -8,7 +8,7 @@ import pytest
 
 from gptcalc.analysis.memory.cache import cached
 from gptcalc.analysis.params import params
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.conventions import RoomRun
 from gptcalc.document import build
 from gptcalc.document.variant import SPELLED, shortened, varied
@@ -172,6 +172,34 @@ def test_what_repeats_is_written_once(blocks: list[str], expression: str) -> Non
     assert shortened(blocks) == expression
 
 
+def test_two_stacks_change_each_by_itself(gptcalc: Command) -> None:
+    """Switch (arXiv:2101.03961) is T5 with experts: of top-1 experts as wide as T5's layers, T5 is left. BART's twelve
+    layers with biases; of Whisper's decoder alone the four self-attentions become latent, without biases."""
+
+    def total(model: str, *switches: str) -> int:
+        words = [word for switch in switches for word in ("--with", switch)]
+        found: int = gptcalc("params", model, *words, "--json").json["total"]
+        return found
+
+    assert total("switch-base-8", "dense") == total("t5-base") == 222_903_552
+    experts, layer = 8 * (2 * 768 * 1536 + 1536 + 768) + 8 * (768 + 1), 2 * 768 * 3072 + 3072 + 768
+    assert total("bart-base", "moe:8:2") == total("bart-base") + 12 * (experts - layer)
+    heads = 4 * 384**2 + 3 * 384
+    latents = 384 * 6 * 96 + 384 * (256 + 32) + 2 * 256 + 256 * 6 * (64 + 64) + 6 * 64 * 384
+    assert total("whisper-tiny", "mla") == total("whisper-tiny") + 4 * (latents - heads)
+    assert total("t5-small", "window:64") == total("t5-small")
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_windows_are_of_both_stacks(stack: str) -> None:
+    """A window of W tokens on either side in the encoder, on the one side in the decoder."""
+    model = load("bart-base", switches=["window:64"]).architecture
+    encoder = model.encoder
+    assert encoder is not None
+    blocks = [block for block, _ in (encoder if stack == "encoder" else model).groups()]
+    assert {m.window for block in blocks for m in sublayers(block) if isinstance(m, Attention) and not m.source} == {64}
+
+
 @pytest.mark.parametrize(
     ("model", "switch", "problem"),
     [
@@ -180,7 +208,9 @@ def test_what_repeats_is_written_once(blocks: list[str], expression: str) -> Non
         ("gpt2", "gqa:0", "expected gqa:N"),
         ("gpt2", "moe:8", "expected moe:E:K"),
         ("gpt2", "gqa:5", "--with gqa:5: "),
-        ("t5-base", "mla", "no rule for an encoder beside a decoder; there are rope, learned, none, gqa:N, mha"),
+        ("t5-base", "alibi", "no rule for an encoder beside a decoder; there are rope, learned, none, gqa:N, mha, mla"),
+        ("t5-base", "mla", "attn.buckets has no counterpart in mla"),
+        ("t5-base", "dense", "encoder: there is no layer of experts"),
         ("bloom-560m", "mla", "latent attention has no biases by distance"),
         ("gemma-2-9b", "mla", "softcap has no counterpart in mla"),
         ("deepseek-v3.2", "mha", "mla.index has no counterpart in attn"),

@@ -49,7 +49,7 @@ function symbols(numbers, box) {
       if (found.has(name)) continue;
       const shown = { kind, name, means: data.words[word], value: "" };
       if (kind === "function") shown.definition = rest;
-      else if (kind === "number") shown.value = rest.join(" or ");
+      else if (kind === "number") shown.value = rest.length > 0 ? rest.join(" or ") : sized(numbers, name, box);
       else if (rest.length > 0 && rest.every((letter) => letter in own)) {
         shown.value = equal(rest.map((letter) => own[letter].over), rest.map((letter) => length(numbers, own[letter])));
       }
@@ -57,6 +57,13 @@ function symbols(numbers, box) {
     }
   }
   return found;
+}
+
+/** @returns {string} what a size is, where something of the box runs over it */
+function sized(numbers, name, box) {
+  const { data } = numbers;
+  const found = box.lines.flatMap((place) => data.lines[place].indices).map((at) => data.indices[at]).find((index) => index.over === name);
+  return found === undefined ? "" : grouped(length(numbers, found));
 }
 
 /** @returns {string} T × d = 1,024 × 768 = 786,432 */

@@ -18,13 +18,14 @@ function totals(pane, numbers) {
       { weights: memory.weights, cache: memory.cache, activations: memory.activations ?? 0n }, bytes));
 }
 
-/** @returns {string} the parameters stage by stage: 39.4 M + 12 × 7.09 M + 1.54 k */
+/** @returns {string} the parameters stage by stage: embedding 39.4 M + 12 layers × 7.09 M + output 1.54 k */
 function summed(numbers) {
   const each = numbers.stages("prefill").filter((stage) => stage.runs !== "mtp").map((stage) => {
     const times = numbers.times(stage);
     const tensors = numbers.data.bodies[stage.body].lines.flatMap((place) => numbers.data.lines[place].tensors);
     const own = tensors.filter((tensor) => tensor.counted).reduce((sum, tensor) => sum + numbers.parameters(tensor), 0n);
-    return `${times === 1n ? "" : `${grouped(times)} × `}${short(own)}`;
+    if (times === 1n) return `${stage.runs === "layer" ? "layer" : stage.name} ${short(own)}`;
+    return `${grouped(times)} ${stage.runs === "encoder" ? "encoder " : ""}layers × ${short(own)}`;
   });
   return each.join(" + ");
 }
