@@ -13,7 +13,7 @@ done)}
 [ -z "${QUICK:-}" ] || set -- tests/cli/test_cli_contract.py tests/test_library.py tests/cli/test_broken.py "$@"
 python3 -m pip wheel --quiet --no-deps --wheel-dir "$place" .
 wheel=("$place"/*.whl)
-cp -r tests pyproject.toml *.md docs examples presets action.yml .pre-commit-hooks.yaml Dockerfile mkdocs.yml "$place"
+cp -r tests pyproject.toml *.md docs presets action.yml .pre-commit-hooks.yaml Dockerfile mkdocs.yml "$place"
 
 first=oldest
 for python in $pythons; do
