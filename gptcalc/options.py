@@ -124,7 +124,7 @@ def documented(function: F, how: Callable[..., Struct]) -> F:
 
     kinds: dict[str, Any] = {}
     for base in reversed(getattr(how, "__mro__", ())):
-        kinds |= vars(base).get("__annotations__", {})
+        kinds |= getattr(base, "__annotations__", {})  # its own alone
     given = inspect.signature(function).parameters.values()
     own = [p.replace(annotation=p.empty) for p in given if p.kind is p.POSITIONAL_ONLY]
     shared = [

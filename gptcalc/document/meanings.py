@@ -21,7 +21,7 @@ def meanings(struct: type[Struct]) -> dict[str, str]:
     """Of a struct's fields, by the names that they have in Python."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
-        if "__annotations__" in vars(base) and issubclass(base, Struct) and base is not Struct:
+        if issubclass(base, Struct) and base is not Struct and inspect.get_annotations(base):
             found |= _declared(base)
     return found
 

@@ -108,7 +108,7 @@ def made(kind: type[Strict]) -> Iterator[Strict]:
 @cache
 def fields_of(kind: type[Strict]) -> list[tuple[Path, str, Any]]:
     """A struct's fields, each with the class that declares it: what all sublayers have is one field."""
-    owners = {name: base for base in kind.__mro__[:-2] for name in vars(base).get("__annotations__", {})}
+    owners = {name: base for base in kind.__mro__[:-2] for name in getattr(base, "__annotations__", {})}
     return [((owners[name], name), name, declared) for name, declared in fields(kind)]
 
 
