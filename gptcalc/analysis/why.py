@@ -46,14 +46,14 @@ class Ledger(Struct, frozen=True):
     value: int | Fraction
     convention: str
     rows: tuple[Row, ...]
-    confirmed_by: str | None = None
+    confirmed_by: str = "no published figure; gptcalc validate holds it against a forward pass"
 
 
 def confirmed(ledger: Ledger, document: Mapping[str, Any]) -> Ledger:
-    """The same, with where this figure was published, and whether it is the same."""
+    """The same of parameters, which `published` counts, with where that was, and whether it is the same."""
     published = document.get("published")
     if not isinstance(published, Mapping) or ledger.key not in published:
-        return replace(ledger, confirmed_by="no published figure; gptcalc validate holds it against the witness")
+        return ledger
     value = published[ledger.key]
     source = f" ({published['source']})" if "source" in published else ""
     same = "the published figure" if value == ledger.value else f"nothing; it differs from the published {value:,}"

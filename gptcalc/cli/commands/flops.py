@@ -31,8 +31,8 @@ def command(
     if why is not None and (how.mtp or how.recompute != "none"):
         raise InputError("--why: not with --mtp or --recompute", "leave these out", "usage")
     if why is not None:
-        from gptcalc.analysis.why import confirmed, why_flops
+        from gptcalc.analysis.why import why_flops
 
-        ledger = confirmed(why_flops(loaded.architecture, found, why), loaded.written)
+        ledger = why_flops(loaded.architecture, found, why)
         return Answer(ledger, show("why", ledger), warnings)
     return Answer(found, show("flops", found), warnings)

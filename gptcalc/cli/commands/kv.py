@@ -54,9 +54,9 @@ def command(
         return _stacked(architecture, how, warnings)
     found = cached(architecture, how)
     if why is not None:
-        from gptcalc.analysis.why import confirmed, why_kv
+        from gptcalc.analysis.why import why_kv
 
-        ledger = confirmed(why_kv(architecture, how, found, why), loaded[0].written)
+        ledger = why_kv(architecture, how, found, why)
         return Answer(ledger, show("why", ledger), warnings)
     return Answer(found, show("kv", found), warnings)
 
