@@ -174,7 +174,13 @@ Zero: TypeAlias = Annotated[
     ZeroStage, Option("ZeRO over --dp ranks: 1 optimiser states, 2 gradients too, 3 weights too (FSDP).", "STAGE")
 ]
 OffloadOption: TypeAlias = Annotated[Offload, Option("What is kept in the host's memory.")]
-Lora: TypeAlias = Annotated[str | None, Option("Train adapters only: 8, 16:attn.q,attn.v, 8:all.", "RANK[:TARGETS]")]
+Lora: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "Train adapters only: 8 (of PEFT's own targets), 16:attn.q,attn.v, 8:all (all-linear: all but the output).",
+        "RANK[:TARGETS]",
+    ),
+]
 RecomputeOption: TypeAlias = Annotated[
     Recompute,
     Option("Activations made again in the backward pass: attention's core, all but attention and every second product "

@@ -29,7 +29,7 @@ WHOLE = "write 8192, 8K (8192) or 8k (8000)"
 MAX_POINTS = 10_000_000
 
 _COUNT = r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)"
-_PARAMETERS = r"([0-9]+(?:\.[0-9]+)?)([kKMBT]?)"
+_PARAMETERS = r"([0-9]+(?:\.[0-9]+)?)([kmbtKMBT]?)"
 _BYTES = r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)"
 
 
@@ -41,7 +41,8 @@ def count(text: str) -> int:
     whole, fraction, suffix = match.groups()
     value = Fraction(whole.replace("_", "") + (fraction or "")) * COUNT_SUFFIXES[suffix]
     if value.denominator != 1 or (fraction and suffix.isupper()):
-        raise InputError(f"{printable(text)!r} is not a whole number", "8k counts in 1000s, 8K in 1024s", "usage")
+        hint = "8k counts in 1000s, 8K in 1024s" if suffix else WHOLE
+        raise InputError(f"{printable(text)!r} is not a whole number", hint, "usage")
     return value.numerator
 
 
@@ -75,8 +76,8 @@ def points(text: str) -> list[int]:
     return values
 
 
-#: as parameters are spoken of
-PARAMETERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+#: as parameters are spoken of, in capitals or not
+PARAMETERS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def span(text: str) -> tuple[int, int | None]:
@@ -84,7 +85,7 @@ def span(text: str) -> tuple[int, int | None]:
     ends = text.split("..")
     if len(ends) == 1:
         low = parameters(text)
-        step = Fraction(PARAMETERS[text.strip()[-1]] if text.strip()[-1].isalpha() else 1, 10 ** _places(text))
+        step = Fraction(PARAMETERS[text.strip()[-1].upper()] if text.strip()[-1].isalpha() else 1, 10 ** _places(text))
         return int(low - step / 2), int(low + step / 2)
     if len(ends) != 2:
         raise InputError(f"{printable(text)!r} is not a range of sizes", "write 7B..9B, ..1.5B or 70B..", "usage")
@@ -99,11 +100,11 @@ def parameters(text: str) -> int:
     match = re.fullmatch(_PARAMETERS, text.strip())
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a number of parameters", "write 1.5B or 350M", "usage")
-    return int(Fraction(match[1]) * PARAMETERS[match[2]])
+    return int(Fraction(match[1]) * PARAMETERS[match[2].upper()])
 
 
 def _places(number: str) -> int:
-    return len(number.strip().rstrip("kKMBT").partition(".")[2])
+    return len(number.strip().upper().rstrip("KMBT").partition(".")[2])
 
 
 def _points_of(item: str, room: int) -> list[int]:

@@ -81,7 +81,7 @@ def parsed(texts: Iterable[str], kinds: Mapping[str, str], listed: str = "") -> 
 def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
     match = re.fullmatch(COMPARISON, text)
     if match is None:
-        hint = "such as 'total >= 7B and memory < 24GiB' or attention=GQA"
+        hint = "such as 'total >= 7B and kv_bytes < 1GiB'"
         raise InputError(f"--where {printable(text.strip())!r} is no condition", hint, "usage")
     key, sign, word = match.groups()
     sign = "==" if sign == "=" else sign

@@ -75,6 +75,9 @@ def pretrained(architecture: Architecture, device: DeviceModel, how: PretrainRun
         best = CHINCHILLA * params(architecture).total
         raise InputError("no --tokens", f"give --tokens 2T; Chinchilla's for this size are {best:,}", "usage")
     how = spread(how)
+    if how.tokens is not None and how.tokens < how.length(architecture):
+        problem = f"--tokens {how.tokens:,}: less than one sequence of {how.length(architecture):,}"
+        raise InputError(problem, "2T are 2·10^12", "usage")
     step = over(architecture, how.devices, how.to(TrainingFitRun))
     fit = fitted_training(architecture, device.visible, step)
     context = how.length(architecture)

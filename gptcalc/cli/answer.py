@@ -290,10 +290,11 @@ def rendered(answer: Answer, output: Output) -> str:
         from gptcalc.report import plain
 
         to_terminal = output.out is None and sys.stdout is not None and sys.stdout.isatty()
-        return plain.render(view.parts, terminal_width() if to_terminal else None, wants_colour(to_terminal))
+        width = terminal_width() if to_terminal else None
+        return plain.render(view.drawn(width), width, wants_colour(to_terminal))
     from gptcalc.report import delimited
 
-    return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.parts)
+    return delimited.csv(view.main) if chosen == "csv" else delimited.markdown(view.drawn())
 
 
 def _has(answer: Answer, format: Format) -> bool:

@@ -62,7 +62,7 @@ def answered(
             raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else 2
     except UsageError as error:
-        raise _in_our_words(error, name, first if first in commands else None) from None
+        raise _in_our_words(error, name, first, commands.get(first)) from None
     return cast("tuple[Answer, Output] | int | None", found)
 
 
@@ -174,14 +174,19 @@ def _typed(parameter: Parameter, complete: Complete | None) -> Any:
     return Annotated[kind | None if optional else kind, typer.Option(*parameter.words, show_default=shown, **settings)]
 
 
-def _in_our_words(error: Any, program: str, command: str | None) -> InputError:
+def _in_our_words(error: Any, program: str, name: str, command: Command | None) -> InputError:
     """Typer's complaint about the command line."""
-    help_ = " ".join(filter(None, (program, command, "--help")))
+    help_ = f"{program} --help" if command is None else f"{program} {name} --help"
     if hasattr(error, "possibilities"):
         from difflib import get_close_matches
 
-        near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
-        hint = f"did you mean {near[0]}?" if near else f"see {help_}"
+        given = error.option_name
+        words = [word for parameter in command.parameters for word in parameter.words] if command is not None else []
+        near = get_close_matches(given, words, n=1, cutoff=0.75) or [word for word in words if word.startswith(given)]
+        hint = f"did you mean {near[0]}?" if near and len(given) > 3 else f"see {help_}"
         return InputError(f"no option {printable(error.option_name)}", hint, "usage")
     message = str(error.format_message()).strip().rstrip(".")
-    return InputError(message[0].lower() + message[1:], f"see {help_}", "usage")
+    one = command is not None and any(parameter.name == "model" for parameter in command.parameters)
+    too_many = one and message.startswith("Got unexpected extra argument")
+    hint = f"{program} compare sets several models side by side" if too_many else f"see {help_}"
+    return InputError(message[0].lower() + message[1:], hint, "usage")

@@ -40,7 +40,11 @@ DeviceName: TypeAlias = Annotated[
     str | None, Option("A device by name (gptcalc devices), or several: rtx-4090, 4xa100-80gb.", "NAME")
 ]
 Devices: TypeAlias = Annotated[
-    int | None, Option("How many devices; tensor parallel unless --tp, --pp, --ep or --dp say otherwise.")
+    int | None,
+    Option(
+        "How many devices; tensor parallel unless --tp, --pp, --ep or --dp say otherwise, data parallel with --zero "
+        "and in train."
+    ),
 ]
 Utilization: TypeAlias = Annotated[
     Fraction | None,

@@ -103,7 +103,9 @@ With: TypeAlias = Annotated[
     ),
 ]
 Plot: TypeAlias = Annotated[bool, Option("Draw it; as an image with -o FILE.svg or FILE.png.")]
-Why: TypeAlias = Annotated[str | None, Option("Show the lines that add up to a figure, such as total.", "KEY")]
+Why: TypeAlias = Annotated[
+    str | None, Option("Show the lines that add up to a figure; a wrong one lists them all.", "KEY")
+]
 Columns: TypeAlias = Annotated[
     str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")
 ]
@@ -111,8 +113,7 @@ Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the 
 Where: TypeAlias = Annotated[
     list[str],
     Option(
-        "Only rows of which this holds: 'total >= 7B', 'memory < 24GiB and total < 8e9 or attention = GQA'; may be "
-        "repeated.",
+        "Only rows of which this holds: 'total >= 7B', 'kv_bytes < 1GiB and total < 8e9'; may be repeated.",
         "CONDITION",
     ),
 ]

@@ -233,7 +233,9 @@ class Document(Strict, frozen=True, kw_only=True):
     causal: bool = True  # a token sees none behind it
     whole_prompt: bool = False  # a prompt's tokens see all of it; what comes later sees all before it
     embedding: EmbeddingKeys = EmbeddingKeys()  # how a token enters
-    layers: str = DEFAULT_LAYERS  # which sublayers each layer has, in one expression
+    # which sublayers each layer has, in one expression: sections joined by + (attn+mlp), blocks by spaces, each so
+    # often (3*mla+mlp), [ ] around what repeats together, n* for what fills n_layers: 3*mla+mlp n*mla+moe
+    layers: str = DEFAULT_LAYERS
     head: HeadKeys = HeadKeys()  # how logits leave
     encoder: dict[str, Any] | None = None  # an encoder's keys, where they differ from the whole document's
     encoded: Encoded | None = None

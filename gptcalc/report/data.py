@@ -52,7 +52,9 @@ def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:
     shown = printable(word)
     if isinstance(value, (list, tuple)):
         problem = f"no entry {shown!r}{place}"
-        raise InputError(problem, f"there are {len(value)}, counted from 0", "unknown")
+        inside = bool(value) and isinstance(value[0], dict) and word in value[0]
+        example = ": " + ".".join([*walked, "0", word]) if inside else ""
+        raise InputError(problem, f"there are {len(value)}, counted from 0{example}", "unknown")
     if not isinstance(value, dict):
         raise InputError(f"no key {shown!r}{place}", f"{'.'.join(walked)} is a single value", "unknown")
     whole = builtins(data)

@@ -12,7 +12,8 @@ from gptcalc.analysis.customs import CUSTOMS, customs
 from gptcalc.answers import Outcome, plain
 from gptcalc.architecture import Architecture, Mixer, Norm, sublayers
 from gptcalc.document.fields import declared
-from gptcalc.equations import equations
+from gptcalc.equations import Line, equations
+from gptcalc.report.customs import table
 from gptcalc.report.figures import FIGURES, Facts
 from gptcalc.report.legend import number_in_words, shown
 from gptcalc.report.table import SHORT, Column, Table, View, text
@@ -65,7 +66,7 @@ class Diff(Outcome, frozen=True, omit_defaults=True):
     batch: int
     fields: tuple[Field, ...]
     figures: tuple[Difference, ...]
-    equations: dict[str, tuple[str, ...]]  # those of a alone, those of b alone
+    equations: dict[str, tuple[str, ...]]  # those of a alone, those of b alone, with their conditions
     letters: tuple[Letter, ...] = ()
     customs: tuple[Custom, ...] = ()  # where asked for: figures by the ways that people count
 
@@ -148,12 +149,18 @@ def _figures(a: Facts, b: Facts) -> Iterator[Difference]:
 
 def _equations(a: Architecture, b: Architecture) -> dict[str, tuple[str, ...]]:
     left, right = (
-        dict.fromkeys(line.text for stage in equations(model).stages for line in stage.lines) for model in (a, b)
+        dict.fromkeys(_with_condition(line) for stage in equations(model).stages for line in stage.lines)
+        for model in (a, b)
     )
     return {
         "a": tuple(equation for equation in left if equation not in right),
         "b": tuple(equation for equation in right if equation not in left),
     }
+
+
+def _with_condition(line: Line) -> str:
+    """A window changes no sum, but what it runs over."""
+    return line.text if line.condition is None else f"{line.text}, {line.condition}"
 
 
 def _letters(a: Architecture, b: Architecture) -> Iterator[Letter]:
@@ -171,15 +178,15 @@ def _letters(a: Architecture, b: Architecture) -> Iterator[Letter]:
 
 def view(found: Diff) -> View:
     """Three tables. CSV gets all of them as one, with the two names in its first row."""
-    names = (Column("a", found.a), Column("b", found.b))
+    names = (Column("a", found.a, needed=True), Column("b", found.b, needed=True))
     fields = Table((Column("field", "field"), *names), [(f.field, _shown(f.a), _shown(f.b)) for f in found.fields])
     title = f"batch {units.grouped(found.batch)}, context {units.grouped(found.context)}"
     figures = Table(
         (
             Column("figure", "figure"),
-            Column("a", found.a, "figure"),
-            Column("b", found.b, "figure"),
-            Column("ratio", f"{found.b} / {found.a}", "figure"),
+            Column("a", found.a, "figure", needed=True),
+            Column("b", found.b, "figure", needed=True),
+            Column("ratio", "ratio", "figure", needed=True),
         ),
         [_row(figure) for figure in found.figures],
         title=title,
@@ -199,14 +206,12 @@ def view(found: Diff) -> View:
 
 def _counted(found: Diff) -> Table:
     """The figures that people quote, named."""
-    columns = (
-        Column("custom", "figure"),
-        Column("a", found.a, "count"),
-        Column("b", found.b, "count"),
-        Column("counts", "counts"),
+    return table(
+        [
+            (Column("a", found.a, "count"), {custom.custom: custom.a for custom in found.customs}),
+            (Column("b", found.b, "count"), {custom.custom: custom.b for custom in found.customs}),
+        ]
     )
-    rows = [(CUSTOMS[c.custom][0], c.a, c.b, c.counts) for c in found.customs]
-    return Table(columns, rows, title="parameters, by the ways that people count them")
 
 
 RAW = (Column("kind", ""), Column("name", ""), Column("a", ""), Column("b", ""), Column("ratio", ""))

@@ -32,7 +32,7 @@ COLUMNS = (
     Column("key", "key"),
     Column("type", "type"),
     Column("default", "default"),
-    Column("meaning", "meaning"),
+    Column("meaning", "meaning", needed=True),
 )
 #: where a preset's own keys stand
 TOP = "preset"

@@ -8,8 +8,8 @@ from itertools import pairwise
 from msgspec import Struct
 
 from gptcalc.report.axes import RADIUS, Axis, colour, frame, legend, point, size
-from gptcalc.report.plot import CELLS, quoted, svg
-from gptcalc.report.table import SHORT, Column, Table, View
+from gptcalc.report.plot import quoted, svg
+from gptcalc.report.table import SHORT, Column, Picture, Table, View
 from gptcalc.units import grouped
 
 ROWS = 16
@@ -40,17 +40,20 @@ class Lines(Struct, frozen=True):
 def view(lines: Lines) -> View:
     """A mark in each column that a line crosses, the last in front; every point of it as a table."""
     across, up = lines.axes()
-    canvas = [[" "] * (CELLS + 1) for _ in range(ROWS + 1)]
-    for number, line in enumerate(lines.lines):
-        for column, row in _crossed(line, lambda x: across.place(x) * CELLS, lambda y: up.place(y) * ROWS):
-            canvas[ROWS - row][column] = MARKS[number % len(MARKS)]
     said = {ROWS - round(up.place(tick) * ROWS): up.short(tick) for tick in up.ticks}
     wide = max(map(len, said.values()))
-    drawn = [
-        f"{said.get(n, ''):>{wide}} {'┤' if n in said else '│'}{''.join(row)}".rstrip() for n, row in enumerate(canvas)
-    ]
-    ends = f"{across.short(across.low)}{across.short(across.high):>{CELLS}}"
-    drawn += [f"{'':{wide}} └{'─' * (CELLS + 1)}", f"{'':{wide}}  {ends}  {across.title}"]
+
+    def draw(cells: int) -> str:
+        canvas = [[" "] * (cells + 1) for _ in range(ROWS + 1)]
+        for number, line in enumerate(lines.lines):
+            for column, row in _crossed(line, lambda x: across.place(x) * cells, lambda y: up.place(y) * ROWS):
+                canvas[ROWS - row][column] = MARKS[number % len(MARKS)]
+        rows = [f"{said.get(n, ''):>{wide}} {'┤' if n in said else '│'}{''.join(row)}" for n, row in enumerate(canvas)]
+        ends = f"{across.short(across.low)}{across.short(across.high):>{cells}}"
+        rows += [f"{'':{wide}} └{'─' * (cells + 1)}", f"{'':{wide}}  {ends}  {across.title}"]
+        return "\n".join(row.rstrip() for row in rows)
+
+    picture = Picture(draw, wide + 5 + len(across.title))
     key = "\n".join(
         f"{MARKS[number % len(MARKS)]} {line.name}: {SHORT['bytes'](y)} at {grouped(x)}"
         for number, line in enumerate(lines.lines)
@@ -58,7 +61,7 @@ def view(lines: Lines) -> View:
     )
     columns = (Column("model", "model"), Column("context", lines.x, "number"), Column("bytes", "bytes", "bytes"))
     return View(
-        [lines.title, "\n".join(drawn), key],
+        [lines.title, picture, key],
         Table(columns, [(line.name, x, y) for line in lines.lines for x, y in line.points]),
     )
 

@@ -49,7 +49,7 @@ def _device(found: Outcome) -> tuple[str, ...]:
 
 
 def drawn(view: View) -> str:
-    return "\n".join(_paragraph(part) if isinstance(part, str) else _table(part) for part in view.parts)
+    return "\n".join(_paragraph(part) if isinstance(part, str) else _table(part) for part in view.drawn())
 
 
 def _paragraph(text: str) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
+from msgspec.structs import replace
+
 from gptcalc.errors import printable
 from gptcalc.report.table import Cells, Table, cells
 
@@ -59,8 +61,9 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
 
 
 def _droppable(columns: list[Cells]) -> Iterator[list[Cells]]:
-    """What may be left out, less of it first: the last columns, but no figure that has a unit, and at most half."""
-    others = [column for column in columns[1:] if column.role != "short"]
+    """What may be left out, less of it first: the last columns, but no figure that has a unit, none that is needed, and
+    at most half."""
+    others = [column for column in columns[1:] if column.role != "short" and not column.needed]
     for kept in range(len(others), max(len(others) - len(columns) // 2, 0) - 1, -1):
         yield others[kept:]
 
@@ -79,6 +82,8 @@ def _short(columns: list[Cells]) -> list[Cells]:
     for column in _without_bars(columns):
         if column.role == "short":
             column = Cells(found.pop().title, True, column.texts, "short")
+        elif column.role == "figure":
+            column = replace(column, texts=[text.rpartition(" = ")[2] for text in column.texts])
         found.append(column)
     return found
 
@@ -103,7 +108,7 @@ def _folded(columns: list[Cells], width: int) -> list[Cells] | None:
     texts = [n for n, column in enumerate(columns) if not column.right]
     excess = _width(columns) - width
     while excess > 0 and texts:
-        widest = max(texts, key=widths.__getitem__)
+        widest = max(texts, key=lambda n: (n > 0, widths[n]) if widths[n] > LEAST else (False, 0))  # names last
         if widths[widest] <= LEAST:
             return None
         widths[widest] -= 1

@@ -9,9 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from gptcalc.errors import printable
-from gptcalc.report.table import SHORT, Column, Table, View
+from gptcalc.report.table import SHORT, Column, Picture, Table, View
 
-CELLS = 60
 SHADES = "█▓▒░▚▞▤▥"
 #: Okabe and Ito's colours, which most people tell apart
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
@@ -48,14 +47,20 @@ class Bars(Struct, frozen=True):
 def view(bars: Bars) -> View:
     """A line a row, and which shade is which part; every part of it as a table."""
     wide = max(map(len, bars.rows), default=0)
-    lines = []
-    for name, row in bars.rows.items():
-        drawn = "".join(SHADES[p % len(SHADES)] * (end - start) for p, _, start, end in bars.ends(row, CELLS))
-        lines.append(f"{name:>{wide}} {drawn} {SHORT[bars.kind](sum(row.values()))}")
+    sums = {name: SHORT[bars.kind](sum(row.values())) for name, row in bars.rows.items()}
+
+    def draw(cells: int) -> str:
+        lines = []
+        for name, row in bars.rows.items():
+            drawn = "".join(SHADES[p % len(SHADES)] * (end - start) for p, _, start, end in bars.ends(row, cells))
+            lines.append(f"{name:>{wide}} {drawn} {sums[name]}")
+        return "\n".join(lines)
+
+    picture = Picture(draw, wide + 2 + max(map(len, sums.values()), default=0))
     key = "  ".join(f"{SHADES[place % len(SHADES)]} {part}" for place, part in enumerate(bars.parts))
     columns = (Column("row", "row"), Column("part", "part"), Column(bars.kind, bars.kind, bars.kind))
     numbers = [(name, part, n) for name, row in bars.rows.items() for part, n in row.items()]
-    return View([bars.title, "\n".join(lines), key], Table(columns, numbers))
+    return View([bars.title, picture, key], Table(columns, numbers))
 
 
 HEIGHT, GAP, LEFT, WIDTH = 22, 8, 170, 620

@@ -32,10 +32,14 @@ class Selection(Struct, frozen=True):
         self, how: CompareRun, usable: Sequence[int] | None = None, left: list[str] | None = None
     ) -> list[Facts]:
         """Those that are as asked for, by name. `usable`: bytes of a device, and how many there are; `left` is told
-        which of one's own are no models. InputError where no preset at all has such a family or feature."""
+        which of one's own are no models, and of a word that no name has. InputError where no preset at all has such a
+        family or feature."""
         found = [facts for facts in _named(self.pattern, how, usable, left) if self.fits(facts)]
         if not found and (self.family is not None or self.feature):
             self.refuse_unknown()
+        if not found and left is not None and self.pattern is not None and not list(_meant(self.pattern)):
+            near = did_you_mean(self.pattern.lower(), names())
+            left.append("; ".join(filter(None, (f"no preset's name has {printable(self.pattern)!r} in it", near))))
         return found
 
     def fits(self, facts: Facts) -> bool:
@@ -69,10 +73,14 @@ class Selection(Struct, frozen=True):
 def _named(
     pattern: str | None, how: CompareRun, usable: Sequence[int] | None = None, left: list[str] | None = None
 ) -> Iterator[Facts]:
+    return Index().each(_meant(pattern), how, usable or (), left)
+
+
+def _meant(pattern: str | None) -> Iterator[str]:
+    """The presets whose name has a word in it, or is as a pattern says."""
     wanted = (pattern or "").lower()
     glob = any(sign in wanted for sign in "*?[")
-    meant = (name for name in names() if (fnmatchcase(name, wanted) if glob else wanted in name))
-    return Index().each(meant, how, usable or (), left)
+    return (name for name in names() if (fnmatchcase(name, wanted) if glob else wanted in name))
 
 
 def _said(facts: Facts, key: str) -> str:

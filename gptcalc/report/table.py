@@ -12,7 +12,7 @@ from gptcalc import units
 from gptcalc.errors import printable
 
 #: count, bytes and flops have a short form beside the exact one; share is a part of a whole, shown with a bar;
-#: figure is text that stands to the right, as numbers do
+#: figure is text that stands to the right, as numbers do, and may be an exact form, " = " and a short one
 Kind = Literal["text", "figure", "number", "count", "bytes", "flops", "seconds", "share"]
 
 SHORT: dict[str, Callable[[Any], str]] = {
@@ -25,11 +25,13 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 class Column(Struct, frozen=True):
-    """One column: its key (the name in CSV), the title for people, and what it holds."""
+    """One column: its key (the name in CSV), the title for people, what it holds, and whether a table without it would
+    say nothing."""
 
     key: str
     title: str
     kind: Kind = "text"
+    needed: bool = False
 
 
 class Table(Struct, frozen=True):
@@ -46,11 +48,32 @@ class Table(Struct, frozen=True):
     turns: bool = False
 
 
-class View(Struct, frozen=True):
-    """What a person sees of an answer: tables and lines of text, in order. `main` is the table that CSV writes."""
+#: cells of a picture where there is room for them, and where there is not
+PICTURE_CELLS, FEWEST_CELLS = 60, 16
 
-    parts: Sequence[Table | str]
+
+class Picture(Struct, frozen=True):
+    """Drawn in so many cells, with what a line has `beside` them: labels and figures."""
+
+    draw: Callable[[int], str]
+    beside: int
+
+    def drawn(self, width: int | None) -> str:
+        """As wide as a terminal lets it be; None: anything else."""
+        room = PICTURE_CELLS if width is None else width - self.beside
+        return self.draw(max(FEWEST_CELLS, min(PICTURE_CELLS, room)))
+
+
+class View(Struct, frozen=True):
+    """What a person sees of an answer: tables, lines of text and pictures, in order. `main` is the table that CSV
+    writes."""
+
+    parts: Sequence[Table | str | Picture]
     main: Table
+
+    def drawn(self, width: int | None = None) -> list[Table | str]:
+        """The parts, pictures drawn for a terminal's width."""
+        return [part.drawn(width) if isinstance(part, Picture) else part for part in self.parts]
 
 
 class Cells(Struct, frozen=True):
@@ -59,7 +82,8 @@ class Cells(Struct, frozen=True):
     title: str
     right: bool
     texts: list[str]
-    role: Literal["plain", "exact", "short", "bar"] = "plain"
+    role: Literal["plain", "exact", "short", "figure", "bar"] = "plain"
+    needed: bool = False
 
 
 def cells(table: Table, bars: bool = False) -> list[Cells]:
@@ -68,8 +92,12 @@ def cells(table: Table, bars: bool = False) -> list[Cells]:
     for position, column in enumerate(table.columns):
         values = [row[position] for row in table.rows]
         texts = [text(value, column.kind, table.whole) for value in values]
-        role: Literal["plain", "exact"] = "exact" if column.kind in SHORT else "plain"
-        found.append(Cells(column.title, column.kind != "text", texts, role))
+        role: Literal["plain", "exact", "figure"] = "plain"
+        if column.kind in SHORT:
+            role = "exact"
+        elif column.kind == "figure":
+            role = "figure"
+        found.append(Cells(column.title, column.kind != "text", texts, role, column.needed))
         if column.kind in SHORT:
             found.append(Cells("", True, ["" if v is None else SHORT[column.kind](v) for v in values], "short"))
         if column.kind == "share" and bars:

@@ -17,7 +17,7 @@ STAGES = (
     Column("compute", "compute", "figure"),
     Column("memory", "memory", "figure"),
     Column("interconnect", "interconnect", "figure"),
-    Column("bound", "bound by"),
+    Column("bound", "bound by", needed=True),
 )
 
 

@@ -139,8 +139,9 @@ def summary(found: Trace) -> list[str]:
     """Lines below the table."""
     shown = sum(row.flops * row.layers for row in found.steps)
     lines = [] if shown == found.flops else [f"FLOPs of the steps: {units.grouped(shown)}"]
+    all_of_them = f"{units.grouped(found.flops)} ({units.short_si(found.flops, 'FLOP')})"
     lines += [
-        f"FLOPs in all: {units.grouped(found.flops)} ({units.short_si(found.flops, 'FLOP')})",
+        f"FLOPs in all: {all_of_them}, those of masked pairs among them (flops --pairs full)",
         f"parameters asked for: {units.grouped(found.parameters)}",
         f"numbers held in the cache: {units.grouped(found.cache_elements)}",
     ]

@@ -97,6 +97,7 @@ def device(name: str) -> DeviceModel:
     if word in known:
         return _model(word, known[word])
     spelled = [key for key, entry in known.items() if any(_spells(word, smi) for smi in _printed(entry))]
+    spelled = spelled or [key for key in known if key.replace("-", "") == word.replace("-", "")]  # rtx4090
     if len(spelled) == 1:
         return _model(spelled[0], known[spelled[0]])
     raise _no_device(name, spelled or [key for key in known if _names(word, key)], known)
@@ -123,6 +124,9 @@ def _no_device(name: str, kinds: list[str], known: Iterable[str]) -> InputError:
         )
     word = _plain(name)
     swapped = [key for key in known if sorted(key) == sorted(word)]  # two characters the wrong way round
+    begins = re.match(r"\d+", word)
+    if begins and word[begins.end() :] in known:  # so many of them
+        swapped = [f"{begins[0]}x{word[begins.end() :]}"]
     if swapped:
         return InputError(f"--device: no device {printable(name)!r}", f"did you mean {swapped[0]}?", "usage")
     same = _family(word, known)

@@ -72,7 +72,7 @@ def test_every_view_can_be_drawn(document: dict[str, Any], name: str) -> None:
 @given(documents(), st.integers(1, 200))
 def test_a_terminal_of_any_width_shows_every_figure_or_its_short_form(document: dict[str, Any], width: int) -> None:
     found = params(build(document))
-    shown = plain.render(view(found).parts, width)
+    shown = plain.render(view(found).drawn(width), width)
     for figure in (found.total, found.active, *(group.total for group in found.groups)):
         assert f"{figure:,}" in shown or units.short_count(figure) in shown
 

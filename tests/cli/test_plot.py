@@ -12,7 +12,8 @@ import pytest
 
 from gptcalc.report import axes, lines
 from gptcalc.report.lines import Line, Lines
-from gptcalc.report.plot import CELLS, COLOURS, LEFT, WIDTH, Bars, document, view
+from gptcalc.report.plot import COLOURS, LEFT, WIDTH, Bars, document, view
+from gptcalc.report.table import PICTURE_CELLS as CELLS
 from tests.cli.test_cli_hostile import refused_well
 from tests.conftest import Command
 
@@ -22,7 +23,7 @@ BARS = Bars("<bars>", "count", {"a": {"x": 30, "y": 10}, "b": {"y": 20}})
 
 def test_bars_are_as_long_as_their_numbers() -> None:
     """40 is the largest and fills all cells: 30 of 40 in one shade, 10 in the other; 20 is half."""
-    lines = str(view(BARS).parts[1]).splitlines()
+    lines = str(view(BARS).drawn()[1]).splitlines()
     assert lines[0] == "a " + "█" * (CELLS * 3 // 4) + "▓" * (CELLS // 4) + " 40"
     assert lines[1] == "b " + "▓" * (CELLS // 2) + " 20"
     tree = ElementTree.fromstring(document(BARS))
@@ -51,12 +52,25 @@ def test_commands_draw(gptcalc: Command, tmp_path: Path) -> None:
     assert gptcalc("kv", "gpt2", "--format", "svg").status == 2
 
 
+@pytest.mark.parametrize("width", [30, 45, 60, 79])
+def test_a_picture_is_no_wider_than_the_terminal(width: int, gptcalc: Command) -> None:
+    for line in (
+        "kv llama-3-8b gemma-2-9b --context 8K --plot",
+        "kv gpt2 --plot",
+        "params gpt2 --plot",
+        "compare gpt2 gpt2-xl --plot",
+    ):
+        shown = gptcalc(*line.split(), terminal=width).out
+        assert max(map(len, shown.splitlines())) <= width
+        assert any(mark * 5 in shown for mark in "█▓─")
+
+
 LINES = Lines("<lines>", "tokens", "bytes", [Line("a", [(512, 256), (1024, 512)]), Line("<b>", [(0, 1024), (1024, 0)])])
 
 
 def test_lines_are_as_high_as_their_numbers() -> None:
     """1024 is the end of both axes: 512 of it stands half way, and a straight line crosses the other in its middle."""
-    drawn = str(lines.view(LINES).parts[1]).splitlines()[: lines.ROWS + 1]
+    drawn = str(lines.view(LINES).drawn()[1]).splitlines()[: lines.ROWS + 1]
     cells = [line.partition("┤")[2] or line.partition("│")[2] for line in drawn]
     found = {
         mark: [(x, lines.ROWS - row) for row, line in enumerate(cells) for x, at in enumerate(line) if at == mark]

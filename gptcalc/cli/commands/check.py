@@ -141,6 +141,9 @@ def _row(setting: str, analyses: _Analyses) -> dict[str, Any]:
         )
     expected = scalar(value.strip().replace(",", ""))
     found = analyses.value(key.strip())
+    if isinstance(expected, str) and isinstance(found, int | float):
+        problem = f"--expect {printable(key)}: {printable(expected)!r} is no number"
+        raise InputError(problem, "figures are held to their last digit, without a unit", "usage")
     if isinstance(found, (dict, list, tuple)):
         raise InputError(
             f"--expect {printable(key)}: not a single value", f"such as {key}.{next(iter(found), 0)}", "usage"

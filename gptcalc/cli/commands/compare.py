@@ -50,13 +50,16 @@ def command(
     keys = figures.chosen(columns, figures.DEFAULT if usable is None else FITTING)
     found: list[figures.Facts] = []
     warnings: list[str] = []
+    told: dict[str, tuple[str, ...]] = {}
     listed = every and not settings and how.context is None and not SWITCHES.get()
     for loaded in load_all([*models, *(names() if every and not listed else ())], settings):
-        warnings += [*loaded.notes, *_about_context(loaded.architecture, how, len(models) == 1 and not every)]
+        about = _about_context(loaded.architecture, how, len(models) == 1 and not every)
+        told[loaded.architecture.name] = (*loaded.notes, *about)
         found.append(figures.Facts(loaded.architecture, loaded.written, how, *(usable or ())))
     if listed:
         found += Index().each(names(), how, usable or (), warnings)
     found = kept(found, where)
+    warnings += [warning for facts in found for warning in told.get(facts.architecture.name, ())]
     shown = rows(found, keys, sort)
     if plot:
         from gptcalc.report.plot import Bars

@@ -33,6 +33,7 @@ def command(
     ] = None,
     why: Why = None,
     plot: Plot = False,
+    conventions: Annotated[bool, Option("The figures that people quote instead, each with what it counts.")] = False,
 ) -> Answer:
     """How many parameters a model has: in all, active for a token, by part, layer group or tensor.
 
@@ -40,6 +41,7 @@ def command(
     gptcalc params deepseek-v3 --by group
     gptcalc params ./my-model --get total  # a folder with config.json
     gptcalc params gpt2 --why total  # which lines add up to it
+    gptcalc params gpt2 --conventions  # the counts that people quote
     """
     from gptcalc.sources import is_checkpoint, load
 
@@ -58,6 +60,11 @@ def command(
 
         ledger = confirmed(why_params(loaded.architecture, why), loaded.written)
         return Answer(ledger, show("why", ledger), loaded.notes)
+    if conventions:
+        from gptcalc.report.customs import quoted
+
+        figures = quoted(loaded.architecture)
+        return Answer(figures, show("customs", figures), loaded.notes)
     from gptcalc.analysis.params import params
 
     found = params(loaded.architecture)

@@ -76,4 +76,6 @@ def command(
     )
     found = pretrained(loaded.architecture, named.model, run)
     warnings = (*loaded.notes, *context_warnings(loaded.architecture, how))
+    if how.context is None:  # long sequences take more FLOPs a token
+        warnings = (*warnings, f"sequences of {found.context:,} tokens, the model's c; --context says others")
     return Answer(found, show("pretraining", found, named.model.title), warnings)

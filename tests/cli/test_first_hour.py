@@ -1,0 +1,97 @@
+"""What somebody tried who saw the program for the first time: each misled, or was left without a next step."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import Command
+
+ERRORS = [
+    ("fit gpt2 --device 512h100-sxm", "did you mean 512xh100-sxm?"),
+    ("kv gpt2 --ctx 5", "did you mean --ctx-size?"),
+    ("params gpt2 gpt2-xl", "gptcalc compare sets several models side by side"),
+    ("flops gpt2 --batch 4.5", "write 8192"),
+    ("train gpt2 --device 8xh100-sxm --tokens 15", "less than one sequence of 1,024"),
+    ("check gpt2 --expect total=124M", "held to their last digit"),
+    ("compare gpt2 gpt2-xl --get total", "counted from 0: 0.total"),
+]
+
+
+@pytest.mark.parametrize(("line", "hint"), ERRORS)
+def test_what_is_wrong_says_what_would_be_right(line: str, hint: str, gptcalc: Command) -> None:
+    found = gptcalc(*line.split())
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert hint in found.err
+
+
+@pytest.mark.parametrize(
+    ("word", "name"), [("rtx4090", "rtx-4090"), ("H100SXM", "h100-sxm"), ("2xrtx4090", "rtx-4090")]
+)
+def test_devices_without_their_hyphens(word: str, name: str, gptcalc: Command) -> None:
+    """24 and 80 GB cards: what may be used of each is the same by both names."""
+    line = ("fit", "gpt2")
+    assert (
+        gptcalc(*line, "--device", word, "--get", "capacity").out
+        == gptcalc(*line, "--device", name, "--get", "capacity").out
+    )
+
+
+def test_a_word_that_no_name_has(gptcalc: Command) -> None:
+    found = gptcalc("presets", "qwen3-8c", "--json")
+    assert (found.status, found.json) == (0, [])
+    assert found.lines == ["gptcalc: note: no preset's name has 'qwen3-8c' in it; did you mean qwen3-8b?"]
+
+
+def test_flops_are_held_to_no_count_of_parameters(gptcalc: Command) -> None:
+    """Both are called total, and gpt2's parameters were published."""
+    assert "124,439,808" not in gptcalc("flops", "gpt2", "--why", "total").out
+    assert "the published figure" in gptcalc("params", "gpt2", "--why", "total").out
+
+
+def test_a_window_is_a_difference(gptcalc: Command) -> None:
+    """It changes no sum, but what the sum runs over."""
+    found = gptcalc("diff", "llama-3-8b", "llama-3-8b", "--with", "window:1024", "--json").json["equations"]
+    assert [line.rpartition(", ")[2] for line in found["a"]] == ["s ≤ t"] * 3
+    assert [line.rpartition(", ")[2] for line in found["b"]] == ["t − window < s ≤ t"] * 3
+
+
+def test_figures_that_people_quote_of_one_model(gptcalc: Command) -> None:
+    """Kaplan et al. 2020 leave out both tables: 124,439,808 − (50,257 + 1,024)·768."""
+    found = gptcalc("params", "gpt2", "--conventions", "--json").json
+    assert found["figures"]["without_embedding"] == 124_439_808 - (50_257 + 1_024) * 768
+    both = gptcalc("diff", "gpt2", "gpt2-xl", "--conventions", "--json").json["customs"]
+    assert {custom["custom"]: custom["a"] for custom in both} == found["figures"]
+
+
+def test_training_says_which_length_it_takes(gptcalc: Command) -> None:
+    line = ("train", "llama-3.1-8b", "--device", "8xh100-sxm", "--tokens", "1t", "--get", "context")
+    silent, said = gptcalc(*line), gptcalc(*line, "--context", "8K")
+    assert (silent.out, said.out, said.err) == ("131072\n", "8192\n", "")
+    assert "sequences of 131,072 tokens" in silent.err
+
+
+def test_a_filter_leaves_warnings_of_what_is_left(gptcalc: Command) -> None:
+    found = gptcalc("compare", "--all", "--where", "model = gpt2", "--context", "2K", "--columns", "model,kv_bytes")
+    assert (len(found.lines), "gpt2" in found.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("diff mistral-7b mistral-7b-v0.3 --context 8K", ["mistral-7b-v0.3", "ratio", "2.00×", "1.00 GiB"]),
+        ("keys moe", ["meaning"]),
+        ("time llama-3-8b --device h100-sxm --context 8K", ["bound by"]),
+        ("keys kv", ["groups.N.cached_tokens"]),
+    ],
+)
+def test_a_narrow_terminal_keeps_what_the_table_is_for(line: str, words: list[str], gptcalc: Command) -> None:
+    shown = re.sub(r"\x1b\[\d*m", "", gptcalc(*line.split(), terminal=60).out)
+    assert [word for word in words if word not in shown] == []
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_a_trace_says_which_pairs_it_counts(gptcalc: Command) -> None:
+    whole = int(gptcalc("flops", "gpt2", "--pairs", "full", "--get", "total").out)
+    assert f"FLOPs in all: {whole:,} (292 GFLOP), those of masked pairs among them" in gptcalc("trace", "gpt2").out
