@@ -59,7 +59,8 @@ def command(
     if listed:
         found += Index().each(names(), how, usable or (), warnings)
     found = kept(found, where)
-    warnings += [warning for facts in found for warning in told.get(facts.architecture.name, ())]
+    left = [figures.row(facts, ["model"])["model"] for facts in found] if told else []
+    warnings += [warning for name in left for warning in told.get(name, ())]
     shown = rows(found, keys, sort)
     if plot:
         from gptcalc.report.plot import Bars
