@@ -685,6 +685,15 @@ def test_learned_frequencies_are_those_of_all_pairs() -> None:
               "original_max_position_embeddings": 8, "partial_rotary_factor": 0.25}})  # fmt: skip
 
 
+def test_minimax_turns_the_share_that_its_rotary_parameters_say() -> None:
+    """rotary_dim stands for a share where there is none (MiniMaxM2Config)."""
+    config = {"model_type": "minimax_m2", "head_dim": 16, "rotary_dim": 8}
+    assert read(config).document["rope"]["channels"] == 8
+    scaled = read({**config, "rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.25}})
+    assert scaled.document["rope"]["fraction"] == 0.25
+    assert "channels" not in scaled.document["rope"]
+
+
 def test_shared_experts_of_no_width_are_as_wide_as_dense_layers() -> None:
     """NemotronHMLP: `intermediate_size or config.intermediate_size`."""
     config = {"model_type": "nemotron_h", **ROUTED, "n_shared_experts": 1, "layers_block_type": ["mamba", "moe"]}

@@ -29,7 +29,7 @@ def switched_modules(fields: Fields) -> int | None:
 
 MINIMAX_M2 = MIXTRAL.but(
     document={
-        "rope": rope(fraction=None, channels="rotary_dim"),
+        "rope": rope(channels="rotary_dim"),
         "attn": {"qk_norm": "full"},
         "moe": {
             "n_experts": size("num_local_experts", "num_experts"),

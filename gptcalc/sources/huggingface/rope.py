@@ -77,6 +77,8 @@ def rope(
         if fields.known is not None and not fields.known.partial and own.get("rope_type", own.get("type")) in PLAIN:
             part = None
         turning = fields.size(channels, least=0) if channels else None
+        if part is not None and "partial_rotary_factor" in own:
+            turning = None  # the share stands nearer
         return {
             "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
             "fraction": None if part is None or turning else positive(part, f"{fields.within}partial_rotary_factor"),
