@@ -122,6 +122,7 @@ SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan"), PLAIN),
     "deepseek_ocr2_text": ROUTED,
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
+    "molmo": PLAIN,
     **dict.fromkeys(("jais", "btlm"), JAIS),
     "telechat": {
         "hidden_size": 64,
@@ -195,6 +196,7 @@ SIZES: dict[str, dict[str, Any]] = {
             "use_full_rank_gate": True,
         },
     },
+    "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
     "nemotron-nas": {**PLAIN, "block_configs": [NAS_BLOCK, NAS_BLOCK]},
     "qwen4_exp_text": {
         "indexer_n_heads": 2,
