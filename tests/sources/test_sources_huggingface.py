@@ -119,7 +119,7 @@ NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
 JAIS = {**GPT, "activation_function": "swiglu"}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
-    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan"), PLAIN),
+    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan", "PanguEmbedded"), PLAIN),
     "deepseek_ocr2_text": ROUTED,
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
     "molmo": PLAIN,
