@@ -322,11 +322,17 @@ def test_a_symbol_says_what_it_is(opened: Open) -> None:
     assert page.locator("#hint").is_hidden()
 
 
-def test_numbers_within_equations_move(opened: Open) -> None:
-    """Half of a head's channels turn: 32 pairs in GPT-2, 64 with d twice as wide."""
-    turns = ".equations tbody tr:has-text('10000')"
-    for address, pairs in (("#m=gpt2&position=rope", "32"), ("#m=gpt2&position=rope&d=1536", "64")):
-        assert pairs in (opened(address).locator(turns).first.text_content() or "")
+def test_numbers_beside_equations_move(opened: Open) -> None:
+    """Half of a head's channels turn: 32 pairs in GPT-2, 64 with d twice as wide; the width beside its letter, too."""
+    for address, pairs, width in (
+        ("#m=gpt2&position=rope", "d/n_heads/2 = 32", "768"),
+        ("#m=gpt2&position=rope&d=1536", "d/n_heads/2 = 64", "1,536"),
+    ):
+        legend = opened(address).locator(".legend")
+        said = " ".join(legend.locator("dd").all_inner_texts())
+        assert f"pairs of channels that turn {pairs}" in said
+        assert f"how many channels of the residual stream {width}" in said
+        assert "base of the frequencies 10,000" in said
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from gptcalc.analysis.explorer.moments import Parts
-from gptcalc.analysis.explorer.sizes import Key, Terms, Thrice
+from gptcalc.analysis.explorer.sizes import Key, Terms
 from gptcalc.conventions import Pass
 from gptcalc.equations import Index, Line
 
@@ -67,8 +67,6 @@ class OpenStore(Struct, frozen=True):
 
 class OpenLine(Struct, frozen=True):
     line: Line
-    texts: tuple[str, ...]  # in the probes
-    numbers: tuple[tuple[Thrice, int], ...]  # of the text: those that are sizes
     indices: tuple[OpenIndex, ...]
     tensors: tuple[OpenTensor, ...]
     terms: tuple[int, Places] | None  # of a sum: a count of the length, and sizes
@@ -76,7 +74,7 @@ class OpenLine(Struct, frozen=True):
     store: OpenStore | None
 
     def __hash__(self) -> int:
-        return hash((self.line.text, self.texts, self.indices, self.tensors, self.terms))
+        return hash((self.line.text, self.indices, self.tensors, self.terms))
 
     def __eq__(self, other: object) -> bool:
         """Equal lines of several variants are one."""
@@ -89,7 +87,7 @@ def what(line: Line) -> tuple[Hashable, ...]:
 
 
 def _seen(line: OpenLine) -> tuple[object, ...]:
-    return (*what(line.line), line.texts, line.indices, line.tensors, line.terms, line.store)
+    return (*what(line.line), line.indices, line.tensors, line.terms, line.store)
 
 
 class Body(Struct, frozen=True):

@@ -5,7 +5,6 @@ Tables hold each size, count, line and stage once, for all variants of all model
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import combinations
@@ -62,8 +61,6 @@ from gptcalc.sources.preset import edited
 WEIGHTS = ("bf16", "fp32", "fp8", "int8", "int4")
 CACHES = ("bf16", "fp32", "fp8")
 PHASES: tuple[Pass, ...] = get_args(Pass)
-
-NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
 #: tensors that lines count, by the line and by their keys
@@ -310,13 +307,14 @@ class Written:
         self, lines: tuple[Line, ...], phase: Pass, stage: Stage, entries: dict[str, tuple[Entry, ...]]
     ) -> OpenLine:
         line = lines[0]
-        same = [(x.kind, _rule(x.condition), x.stored, x.kept, x.passes, list(x.ranges()), x.constants) for x in lines]
+        same = [
+            (x.text, x.kind, _rule(x.condition), x.stored, x.kept, x.passes, list(x.ranges()), x.constants)
+            for x in lines
+        ]
         if same[1:] != [same[0]] * 2:
             raise Unmovable
         return OpenLine(
             line,
-            tuple(other.text for other in lines[1:]),
-            tuple(self._numbers([x.text for x in lines])),
             tuple(self._index(letter, lines, phase, stage) for letter in letters(line)),
             tuple(
                 self._tensor(t, entries.get(t[0].weight.key)) for t in zip(*(x.tensors() for x in lines), strict=True)
@@ -325,19 +323,6 @@ class Written:
             line.attends(),
             self._store(lines, stage) if line.stored is not None else None,
         )
-
-    def _numbers(self, texts: list[str]) -> Iterator[tuple[Thrice, int]]:
-        """The numbers of a text that differ between a model and its probes, each with the size that it is."""
-        if len(set(texts)) == 1:
-            return
-        if len({NUMBER.sub("", text) for text in texts}) != 1:
-            raise Unmovable
-        for trio in zip(*(NUMBER.findall(text) for text in texts), strict=True):
-            if len(set(trio)) > 1:
-                if not all(number.isdecimal() for number in trio):
-                    raise Unmovable
-                values = self._thrice(map(int, trio))
-                yield values, self.number(values)
 
     def _index(self, letter: str, lines: tuple[Line, ...], phase: Pass, stage: Stage) -> OpenIndex:
         indices = tuple(line.scope[letter] for line in lines)

@@ -122,9 +122,7 @@ class _Page:
         hues = {index.letter: hue(index.index) for index in line.indices}
         cached = own.stored is not None
         where = [of_cache(own), PASSES[own.passes]]
-        formula = Formula(hues, set(own.weights)).open(
-            (own.text, *line.texts), str(own.condition or ""), dict(line.numbers)
-        )
+        formula = Formula(hues, set(own.weights)).line(own.text, str(own.condition or ""))
         return {
             "math": self.maths.place(formula),
             "kind": own.kind,
@@ -132,7 +130,6 @@ class _Page:
             "part": own.part,
             "where": ", ".join(filter(None, where)),
             "passes": own.passes,
-            "numbers": [[place] for _, place in line.numbers],
             "left": own.statement.left.name,
             "reads": self._reads(line),
             "indices": [self.indices.place(index) for index in line.indices],

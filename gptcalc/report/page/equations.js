@@ -26,11 +26,10 @@ function equations(pane, numbers, box, alone) {
     legend(pane, numbers, box));
 }
 
-/** A line as MathML, its numbers as they are now. */
+/** A line as MathML. */
 function formula(numbers, line) {
   const holder = document.createElement("template");
   holder.innerHTML = `<math xmlns="http://www.w3.org/1998/Math/MathML">${numbers.data.maths[line.math]}</math>`;
-  for (const number of holder.content.querySelectorAll("[data-z]")) number.textContent = String(numbers.size(Number(number.dataset.z)));
   return holder.content.firstElementChild;
 }
 

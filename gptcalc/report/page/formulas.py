@@ -1,4 +1,4 @@
-"""Lines as MathML whose symbols can be pointed at, and whose numbers move with a model's sizes."""
+"""Lines as MathML whose symbols can be pointed at."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from gptcalc.report.mathml import MathML
-
-NUMBER = re.compile(r"<mn>(\d+)</mn>")
 
 
 class Formula(MathML):
@@ -26,23 +24,6 @@ class Formula(MathML):
 
     def sum(self, over: str) -> str:
         return _said(super().sum(over), "Σ", "fn")
-
-    def open(self, texts: Sequence[str], where: str, sizes: Mapping[tuple[int, int, int], int]) -> str:
-        """A line of a model and of its probes: numbers in which these differ say which size they are."""
-        base, *others = (self.line(text, where) for text in texts)
-        numbers = [NUMBER.findall(text) for text in (base, *others)]
-        if all(own == numbers[0] for own in numbers):
-            return base
-        trios = iter(zip(*numbers, strict=True))
-
-        def marked(match: re.Match[str]) -> str:
-            trio = next(trios)
-            if len(set(trio)) == 1:
-                return match[0]
-            first, second, third = map(int, trio)
-            return f'<mn data-z="{sizes[first, second, third]}">{match[1]}</mn>'
-
-        return NUMBER.sub(marked, base)
 
 
 def _said(element: str, name: str, kind: str) -> str:

@@ -188,7 +188,6 @@ class Numbers {
           const size = this.data.indices[index].size;
           if (size !== null && this.size(size) < 1n) throw new NoModel();
         }
-        for (const [size] of line.numbers) this.size(size);
       }
     }
     this.memory();
