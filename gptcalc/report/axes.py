@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import floor, log10
 
-from gptcalc.report.plot import COLOURS, quoted
+from gptcalc.report.plot import COLOURS, fitted, quoted
 
 WIDTH, HEIGHT, LEFT, ABOVE, BELOW, RIGHT = 620, 400, 90, 50, 50, 170
 TICKS = 6
@@ -73,7 +73,7 @@ def legend(title: str, names: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(names):
         y = ABOVE + 30 + 20 * number
         yield f'<circle cx="{left + 6}" cy="{y - 4}" r="5" fill="{colour(number)}"/>'
-        yield f'<text x="{left + 18}" y="{y}">{quoted(name)}</text>'
+        yield f'<text x="{left + 18}" y="{y}"{fitted(name, RIGHT - 42)}>{quoted(name)}</text>'
 
 
 def colour(number: int) -> str:

@@ -72,7 +72,9 @@ def document(bars: Bars) -> str:
     shapes = []
     for number, (name, row) in enumerate(bars.rows.items()):
         y = 40 + number * step
-        shapes.append(f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end">{quoted(name)}</text>')
+        shapes.append(
+            f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end"{fitted(name, LEFT - 12)}>{quoted(name)}</text>'
+        )
         for place, part, start, end in bars.ends(row, WIDTH):
             says = quoted(f"{name}, {part}: {row[part]:,} = {SHORT[bars.kind](row[part])}")
             shapes.append(
@@ -96,11 +98,22 @@ def quoted(text: str) -> str:
     return escape(printable(text, 1000))
 
 
+#: sizes of letters: of a title, and of all else; and how wide one is in these
+LARGE, SMALL, LETTER = 15, 13, 0.575
+
+
+def fitted(text: str, width: int, usual: int = SMALL) -> str:
+    """Smaller letters where a text would be wider than its room."""
+    size = min(usual, round(width / (LETTER * max(len(text), 1)), 1))
+    return "" if size == SMALL else f' font-size="{size:g}"'
+
+
 def svg(title: str, width: int, height: int, shapes: Iterable[str]) -> str:
     """An image on white under its title."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="sans-serif" font-size="13"><title>{quoted(title)}</title>'
-        f'<rect width="100%" height="100%" fill="white"/><text x="10" y="22" font-size="15">{quoted(title)}</text>'
+        f'font-family="sans-serif" font-size="{SMALL}"><title>{quoted(title)}</title>'
+        f'<rect width="100%" height="100%" fill="white"/>'
+        f'<text x="10" y="22"{fitted(title, width - 20, LARGE)}>{quoted(title)}</text>'
         f"{''.join(shapes)}</svg>\n"
     )

@@ -66,7 +66,7 @@ def _artist(shape: ElementTree.Element, width: int, height: int, font: int) -> A
         case "path":
             return PathPatch(Path(_corners(shape.get("d", ""))), linewidth=72 / INCH, **fill)
         case "text":
-            size = int(shape.get("font-size", font)) * 72 / INCH
+            size = float(shape.get("font-size", font)) * 72 / INCH
             aligned: Any = ALIGNED[shape.get("text-anchor", "start")]
             return Text(at("x"), at("y"), shape.text or "", fontsize=size, ha=aligned, va="baseline", parse_math=False)
         case name:
