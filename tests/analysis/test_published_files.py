@@ -283,3 +283,72 @@ def test_pangu() -> None:
         "rope_theta": 1.6e7, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vocab_size": 153376,
     }  # fmt: skip
     assert weights(config) == 16_061_784_576 - 34 * 64 * 4
+
+
+def test_chatglm_in_four_bits() -> None:
+    """Jerrykamier/blgarm, THUDM's chatglm-6b-int4: one file of 3,893,083,075 bytes, pickled with what it says of 200
+    tensors."""
+    config = {
+        "model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "inner_hidden_size": 16384,
+        "layernorm_epsilon": 1e-5, "max_sequence_length": 2048, "num_attention_heads": 32, "num_layers": 28,
+        "position_encoding_2d": True, "quantization_bit": 4, "quantization_embeddings": False, "vocab_size": 130528,
+        "torch_dtype": "float16",
+    }  # fmt: skip
+    assert 0 < 3_893_083_075 - weights(config) < 200_000
+
+
+def test_qwen_7b_in_gptq() -> None:
+    """gaoqinqinshan/qingshanyiliao, Qwen-7B-Chat-Int4: 5,860,564,992 bytes, with biases of zeros."""
+    config = {
+        "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016, "kv_channels": 128, "no_bias": True,
+        "layer_norm_epsilon": 1e-6, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 151936,
+        "seq_length": 8192, "tie_word_embeddings": False, **gptq(4, 128, desc_act=False),
+    }  # fmt: skip
+    assert weights(config) == 5_860_564_992 - 2 * 32 * (4096 + 11008 + 11008 + 4096)
+
+
+def test_mistral_4_in_mlx() -> None:
+    """delsakov/mcp_tests: 66,949,842,944 bytes of 118,972,826,624 parameters. Routers of 36 layers are no linear layers
+    of MLX's class: two bytes a number, not nine sixteenths."""
+    config = {
+        "model_type": "mistral4", "hidden_size": 4096, "first_k_dense_replace": 0, "head_dim": 128, "n_group": 1,
+        "intermediate_size": 12288, "kv_lora_rank": 256, "q_lora_rank": 1024, "moe_intermediate_size": 2048,
+        "n_routed_experts": 128, "n_shared_experts": 1, "num_attention_heads": 32, "num_experts_per_tok": 4,
+        "num_hidden_layers": 36, "num_key_value_heads": 32, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64,
+        "v_head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 1048576, "tie_word_embeddings": False,
+        "routed_scaling_factor": 1.0, "norm_topk_prob": True, "rms_norm_eps": 1e-6,
+    }  # fmt: skip
+    whole = {"model_type": "mistral3", "text_config": config, "quantization": {"group_size": 64, "bits": 4}}
+    assert params(load(whole).architecture).total == 118_972_826_624
+    assert weights(whole) == 66_949_842_944 - 36 * 128 * 4096 * 23 // 16
+
+
+QWEN3_8B = {
+    "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "tie_word_embeddings": False,
+    "attention_bias": False, "max_position_embeddings": 32768,
+}  # fmt: skip
+
+
+def test_llava_onevision_15() -> None:
+    """st156680/Instruct-ADS, LLaVA-OneVision-1.5-8B: 17,054,429,248 bytes, with 24 layers of a vision transformer whose
+    class token has angles of its own, and what joins four patches."""
+    v, d = 1024, 4096
+    layer = 4 * v * v + 4 * v + 2 * v * 4096 + 4096 + v + 4 * v
+    vision = 24 * layer + 3 * 14 * 14 * v + v + 32 + 2 * v + 2 * v + (4 * v) ** 2 + 4 * v + 4 * v * d + d
+    text = {**QWEN3_8B, "model_type": "LLaVAOneVision1_5_text"}
+    config = {"architectures": ["LLaVAOneVision1_5_ForConditionalGeneration"], "text_config": text}
+    assert weights(config) == 17_054_429_248 - 2 * vision
+
+
+def test_videollama_3() -> None:
+    """LiamZhao326/CogStream, VideoLLaMA3-7B: 16,089,489,888 bytes, 27 layers of SigLIP and two more among them."""
+    v, inner, d = 1152, 4304, 3584
+    layer = 4 * v * v + 4 * v + 2 * v * inner + inner + v + 4 * v
+    vision = 27 * layer + 3 * 14 * 14 * v + v + 2 * v + v * d + d + d * d + d
+    config = {
+        "model_type": "videollama3_qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28,
+        "num_hidden_layers": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False,
+        "max_position_embeddings": 32768, "use_sliding_window": False, "vision_encoder": None,
+    }  # fmt: skip
+    assert weights(config) == 16_089_489_888 - 2 * vision

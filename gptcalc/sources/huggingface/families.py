@@ -96,7 +96,7 @@ FAMILIES = {
     "persimmon": "persimmon",
     "phi": "phimoe phi phi3 phi3small phi4_multimodal",
     "qwen": "qwen qwen2 qwen2_moe qwen3 qwen3_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text qwen2_5_omni_text"
-    " qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text qwen3_asr_text",
+    " qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text qwen3_asr_text LLaVAOneVision1_5_text",
     "qwen4": "qwen4_exp_text",
     "qwen_next": "qwen3_next qwen3_5_text qwen3_5_moe_text",
     "recurrent_gemma": "recurrent_gemma",

@@ -117,7 +117,7 @@ CHATGLM = Reader(
         "num_key_value_heads": None,
         "prefix_projection": False,
     },
-    irrelevant=frozenset({"pre_seq_len", "hidden_act"}),
+    irrelevant=frozenset({"pre_seq_len", "hidden_act", "quantization_bit"}),
     classes={**DECODERS, "Model": {}},  # its language model is called ChatGLMModel
     names={
         "embedding.token": "transformer.embedding.word_embeddings",
@@ -162,8 +162,8 @@ CHATGLM_6B = Reader(
         "bias": "all",
     },
     defaults={"layernorm_epsilon": 1e-5, "tie_word_embeddings": True},
-    only={"position_encoding_2d": True, "pre_seq_len": None, "quantization_bit": 0},
-    irrelevant=frozenset({"prefix_projection", "quantization_embeddings"}),
+    only={"position_encoding_2d": True, "pre_seq_len": None, "quantization_embeddings": False},
+    irrelevant=frozenset({"prefix_projection", "quantization_bit"}),
     classes={**DECODERS, "Model": {}, "ForConditionalGeneration": {}},
     names={
         "embedding.token": "transformer.word_embeddings",

@@ -40,6 +40,8 @@ WIDE = r"head|embed|norm|router|gate$|gate\b(?!_)|bias|visual|vision|audio|multi
 #: where configs list what is left wide, and exceptions by pattern or name
 LEFT = ("modules_to_not_convert", "ignore", "exclude_modules", "llm_int8_skip_modules")
 EXCEPTIONS = ("dynamic", "extra_config")
+#: ChatGLM's own: a 16-bit scale an output channel
+CHATGLM = {4: f"int4:{CHANNEL}:sym", 8: "int8"}
 #: what else is left wide where nothing but the experts is packed
 BUT_EXPERTS = ("self_attn", "shared_experts", "mlp")
 
@@ -187,6 +189,8 @@ def stored(config: Mapping[str, Any]) -> Stored:
     for place, said in _said(places):
         found = _with_cache(_quantized(said), said)
         return replace(found, weights="fp8-mxfp4") if _has_experts_of_four_bits(found, place) else found
+    if (bits := config.get("quantization_bit")) in CHATGLM:
+        return Stored(CHATGLM[bits])
     for place in places:
         for key in ("dtype", "torch_dtype"):
             if isinstance(word := place.get(key), str) and word.removeprefix("torch.") in PLAIN:

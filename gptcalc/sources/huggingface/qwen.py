@@ -172,5 +172,6 @@ READERS: dict[str, Reader] = {
     "qwen2_moe": QWEN2_MOE,
     "qwen3": QWEN3,
     "qwen3_asr_text": QWEN3.but(like="qwen3"),
+    "LLaVAOneVision1_5_text": QWEN3.but(like="qwen3"),
     "qwen3_moe": QWEN3_MOE,
 }

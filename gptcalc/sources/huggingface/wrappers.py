@@ -44,6 +44,8 @@ TEXT_TYPES = {
     "llava_qwen": "qwen2",
     "internvl_chat": "qwen2",
     "maira2": "llama",
+    "logics": "qwen3",
+    "videollama3_qwen2": "qwen2",
 }
 
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
