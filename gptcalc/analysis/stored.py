@@ -205,6 +205,11 @@ def _places(places: list[Place], entry: Entry, params: int, at: Located) -> Iter
     chosen = next((p for p in places if at.name(p.expert(0)) is not None), places[0])
     if chosen.stacked:
         tensors = (chosen.name, *chosen.behind)
+        if chosen.last:
+            row = params // entry.tensor.indices[0].size
+            shares = (params - chosen.last * row, chosen.last * row)
+            yield from ((at.name(name) or name, share) for name, share in zip(tensors, shares, strict=True))
+            return
         yield from ((at.name(name) or name, params // len(tensors)) for name in tensors)
         return
     if chosen.parted:

@@ -131,6 +131,7 @@ def _one_in_parts(files: list[Path]) -> bool:
 PREFIXES = (
     "model.", "transformer.", "", "language_model.model.", "model.language_model.", "language_model.", "bert.",
     "roberta.", "distilbert.", "electra.", "albert.", "mpnet.", "deberta.", "nomic_bert.", "new.", "gte.",
+    "llm.model.", "llm.", "vlm.lang_model.model.", "vlm.lang_model.",
 )  # fmt: skip
 
 

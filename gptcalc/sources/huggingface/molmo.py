@@ -12,7 +12,7 @@ from gptcalc.sources.huggingface.pattern import FULL, stack
 from gptcalc.sources.huggingface.qwen import half_width
 from gptcalc.sources.huggingface.reader import Hole, Reader, choice, flag, rmsnorm, when
 from gptcalc.sources.huggingface.rope import parameters, rope
-from gptcalc.sources.huggingface.tensors import QKV, UP_GATE, Entry, Held, Names, fused, in_layers
+from gptcalc.sources.huggingface.tensors import QKV, UP_GATE, Entry, Held, Names, bare, fused, in_layers
 
 
 def rows(fields: Fields) -> int:
@@ -90,6 +90,7 @@ MOLMO2 = LLAMA.but(
 
 #: rows that mark images, which its config doesn't say (MolmoConfig.additional_vocab_size of its own code)
 MARKS = 128
+_TABLES = "model.transformer.wte"
 
 
 def own_table(fields: Fields) -> int:
@@ -116,7 +117,24 @@ MOLMO = MOLMO2.but(
         "unscaled": None,
         "rope": rope(),
     },
-    names=_stored,
+    names={
+        "embedding.token": bare(f"{_TABLES}.embedding", behind=(f"{_TABLES}.new_embedding",), last=MARKS),
+        **in_layers(
+            "model.transformer.blocks.{l}.",
+            {
+                **dict.fromkeys(("attn.norm", "attn.post_norm"), "attn_norm"),
+                **fused("att_proj", QKV),
+                "attn.out": "attn_out",
+                "attn.q_norm": "q_norm",
+                "attn.k_norm": "k_norm",
+                **dict.fromkeys(("mlp.norm", "mlp.post_norm"), "ff_norm"),
+                **fused("ff_proj", UP_GATE),
+                "mlp.down": "ff_out",
+            },
+        ),
+        "final_norm": "model.transformer.ln_f",
+        "head": "model.transformer.ff_out",
+    },
     defaults={
         "qkv_bias": False,
         "weight_tying": False,

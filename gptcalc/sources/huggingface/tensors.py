@@ -45,6 +45,7 @@ class Held(Struct, frozen=True):
     speed: it lies here in layers of this speed alone.
     looped: equally wide parts that lie side by side along the output, for one layer of a loop behind the other.
     behind: modules of the same layer, as wide, whose outputs come behind this one's before parts are cut out.
+    last: rows of a table that lie in a module of their own behind it, where there is no other part.
     padded: a vector that may have zeros behind it, up to as many numbers as this field of its sublayer says.
     """
 
@@ -59,6 +60,7 @@ class Held(Struct, frozen=True):
     speed: str = ""
     behind: tuple[str, ...] = ()
     padded: str = ""
+    last: int = 0
 
 
 Entry: TypeAlias = str | Held | Sequence[str | Held]
@@ -77,6 +79,7 @@ class Place(Struct, frozen=True):
     groups: int = 1
     behind: tuple[str, ...] = ()  # further tensors, whose outputs come behind the first one's before the cut
     padded: int = 0  # how many numbers there are where zeros stand behind the weight
+    last: int = 0  # rows of the one tensor behind, where it is not as wide as the first
 
     @property
     def stacked(self) -> bool:
@@ -233,15 +236,16 @@ class TensorNames:
             return Place(name, matrix, held.stored, (1,) * len(held.looped) * n, index)
         if not held.parts:
             padded = int(getattr(self.mixer(stem, layer), held.padded)) if held.padded else 0
-            return Place(name, matrix, held.stored, padded=padded)
+            behind = tuple(module + held.weight for module in held.behind)
+            return Place(name, matrix, held.stored, behind=behind, padded=padded, last=held.last)
         mixer = self.mixer(stem, layer)
         shares = tuple(value if isinstance(value, int) else int(attrgetter(value)(mixer)) for _, value in held.parts)
         index = [part for part, _ in held.parts].index(stem)
         groups = held.groups if isinstance(held.groups, int) else int(getattr(mixer, held.groups))
-        behind = tuple(
+        others = tuple(
             self.place(Held(m, weight=held.weight, bias=held.bias), stem, bias, layer).name for m in held.behind
         )
-        return Place(name, matrix, held.stored, shares, index, groups, behind)
+        return Place(name, matrix, held.stored, shares, index, groups, others)
 
     def mixer(self, stem: str, layer: int | None) -> Mixer:
         if stem.startswith("encoder."):
