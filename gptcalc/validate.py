@@ -17,6 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.flops import flops
+from gptcalc.analysis.listed import listed
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.cache import kv
 from gptcalc.analysis.params import params
 from gptcalc.analysis.stored import expected_tensors, held
@@ -46,7 +48,7 @@ from gptcalc.reference.step import LatentForm
 from gptcalc.reference.store import MappingStore, ShapeStore
 from gptcalc.reference.tally import Array
 from gptcalc.sources import Model as SourceModel
-from gptcalc.sources.checkpoint import hub_or_path, kind_at
+from gptcalc.sources.checkpoint import hub_or_path, is_absent, kind_at
 
 FULL_SIZE_TOKENS = 8
 FULL_SIZE_SOURCE = 5
@@ -54,6 +56,7 @@ SMALL_TOKENS = 11
 SMALL_SOURCE = 7
 SMALL_STEPS = 5
 CHUNK = 3  # tokens side by side where recurrent states are computed in chunks
+MOST_NAMED = 4  # kinds of tensors that only an index has
 MOST_SHOWN = 20  # tensors of a checkpoint that differ
 NOISE = (0.5, 5.0, 50.0) * 5  # tried one after the other: a router's choice may survive a little noise, or by chance
 
@@ -394,12 +397,30 @@ def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
     path = hub_or_path(path)
     if model.model_type is None and kind_at(path) is None:
         raise InputError("--checkpoint needs a config.json as MODEL: a preset has no names of tensors", kind="usage")
+    if path.endswith(".index.json") and is_absent(path):
+        return index_checks(model, path)
     found = held(model, path)
     total = params(model.architecture).total
     checks = [_equal("parameters in the checkpoint", total, found.main, "checkpoint")]
     checks += [_equal(f"tensor {d.tensor}", d.config, d.file, "checkpoint") for d in found.differ[:MOST_SHOWN]]
     more = len(found.differ) - MOST_SHOWN
     return [*checks, _equal("further tensors that differ", 0, more, "checkpoint")] if more > 0 else checks
+
+
+def index_checks(model: SourceModel, path: str) -> list[Check]:
+    """Of an index without its files: every name that the equations need, and the bytes of all."""
+    found = listed(model, path)
+    missing = ", ".join((str(len(found.missing)), *found.missing[:3]))
+    checks = [Check("names that the index lacks", 0, missing, not found.missing, "index")]
+    weights = memory(model.architecture, context=1).per_device.weights
+    if found.size is not None:
+        is_larger = found.size > weights and bool(found.further)
+        checks.append(Check("bytes", weights, found.size, found.size == weights or is_larger, "index"))
+    if found.further:
+        more = len(found.further) - MOST_NAMED
+        said = ", ".join((*found.further[:MOST_NAMED], *([f"{more} more"] if more > 0 else ())))
+        checks.append(Check("what else is in the index", "", said, True, "index"))
+    return checks
 
 
 # --- the real thing -----------------------------------------------------------------------------------------------

@@ -71,6 +71,26 @@ def found_at(path: str | Path) -> Path:
     return _in_folder(path) if path.is_dir() else path
 
 
+def is_absent(path: str | Path) -> bool:
+    """Whether none of a checkpoint's files is there: an index alone, or what Git LFS leaves in place of them."""
+    if str(path).startswith(SCHEME):
+        return False
+    file = found_at(path)
+    if file.suffix != ".json":
+        return text.is_pointer(file)
+    suffix = "." + file.name.removesuffix(".index.json").rpartition(".")[2]
+    shards = [file.parent / name for name in set(safetensors.weight_map_of(file, suffix).values())]
+    return not any(shard.exists() and not text.is_pointer(shard) for shard in shards)
+
+
+def listing(index: Path) -> tuple[list[str], int | None]:
+    """The names of tensors that an index has, and the bytes of all, where it says them."""
+    content = text.mapping(text.parse_json(text.read(str(index))))
+    about = content.get("metadata")
+    size = about.get("total_size") if isinstance(about, dict) else None
+    return list(content["weight_map"]), size if isinstance(size, int) and size > 0 else None
+
+
 def hub_or_path(reference: str) -> str:
     """A reference to tensors: a path that exists stays, an id or a page on the hub is marked as one."""
     from gptcalc.sources import hub

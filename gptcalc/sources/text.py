@@ -82,6 +82,12 @@ def decode(data: bytes) -> str:
     return text
 
 
+def is_pointer(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is what Git LFS leaves in place of a large one."""
+    with open(path, "rb") as file:
+        return file.read(len(_LFS_POINTER)) == _LFS_POINTER.encode()
+
+
 def _refuse_look_alikes(text: str) -> None:
     start = text.lstrip()[:200].lower()
     if start.startswith(("<!doctype", "<html", "<?xml", "<head", "<body")):

@@ -93,13 +93,14 @@ def _beside(loaded: Loaded, path: str, by: By | None) -> Answer:
     from gptcalc.analysis.stored import as_stored, held
     from gptcalc.analysis.stored_result import with_stored
     from gptcalc.report.checkpoint import differences
+    from gptcalc.sources.checkpoint import is_absent
     from gptcalc.sources.header import SCHEME
     from gptcalc.sources.huggingface.unread import tolerance
 
     try:
         found = held(loaded, path, each)
     except InputError as error:
-        if error.kind != "unsupported" and not path.startswith(SCHEME):
+        if error.kind != "unsupported" and not path.startswith(SCHEME) and not is_absent(path):
             raise
         counted = params(loaded.architecture)
         note = f"the tensors beside the config were not compared: {error.message}"
