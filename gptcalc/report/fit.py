@@ -5,7 +5,7 @@ from __future__ import annotations
 from gptcalc import units
 from gptcalc.analysis.memory.fit import Fit
 from gptcalc.analysis.memory.result import PARTS
-from gptcalc.report.memory import NAMES, grounds
+from gptcalc.report.memory import NAMES, grounds, on_host
 from gptcalc.report.table import Column, Table, View
 
 PIECES = (
@@ -24,7 +24,7 @@ def view(found: Fit, where: str) -> View:
     parts: list[Table | str] = [answer(found, where), main, Table(MOST, most(found), heading=False)]
     if not found.fits:
         parts.append(Table(MOST, changes(found), title="what would do, one at a time", heading=False))
-    parts.append("\n".join([*grounds(found.exact, found.estimated), *found.notes]))
+    parts.append("\n".join([*on_host(found.host), *grounds(found.exact, found.estimated), *found.notes]))
     return View(parts, Table(PIECES, held))
 
 

@@ -40,10 +40,13 @@ def view(found: Memory) -> View:
         copies = [(r.name, NAMES.get(r.part, r.part), r.bytes) for r in found.replicated]
         parts.append(Table(COPIES, copies))
     lines = grounds(found.exact, found.estimated)
-    if found.host:
-        lines.insert(0, f"in the host's memory: {units.grouped(found.host)} bytes ({units.short_bytes(found.host)})")
+    lines = [*on_host(found.host), *lines]
     parts.append("\n".join([*lines, *found.notes]))
     return View(parts, Table(RAW, raw(found)))
+
+
+def on_host(size: int) -> list[str]:
+    return [f"in the host's memory: {units.grouped(size)} bytes ({units.short_bytes(size)})"] if size else []
 
 
 def basis(found: Memory, part: str) -> str:

@@ -53,6 +53,7 @@ class Fit(Outcome, frozen=True, kw_only=True):
     capacity: int  # of one device
     utilization: float
     per_device: Device  # the fullest
+    host: int = 0  # bytes kept in the host's memory
     would_fit: dict[str, Any] = field(default_factory=dict)  # where it doesn't: single changes that would do
     exact: tuple[str, ...]
     estimated: tuple[str, ...] = ()
@@ -162,9 +163,18 @@ def answer(asked: Asked, device: Device, capacity: int, utilization: Share) -> F
         capacity=capacity,
         utilization=float(utilization),
         per_device=device,
+        host=_on_host(asked),
         exact=run.exact(),
         notes=run.notes(),
     )
+
+
+def _on_host(asked: Asked) -> int:
+    if not isinstance(asked.run, Inference) or not asked.run.host:
+        return 0
+    from gptcalc.analysis.memory.account import on_host
+
+    return on_host(asked.run, asked.batch, asked.context)
 
 
 #: parts that no batch or context changes

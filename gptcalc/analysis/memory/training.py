@@ -293,27 +293,35 @@ class Training:
         return FP32.name if wide else self.dtype
 
     def exact(self) -> tuple[str, ...]:
-        weights = f"weights: {'frozen, ' if self.adapted else ''}in {self.dtype}"
+        whole = self.plan.zero == 3  # what is gathered beside one's own part
         return (
-            *(() if self.weights.assumed else (weights,)),
-            f"gradients: in {self.gradient_type()}, of what is trained",
+            *(() if self.weights.assumed or whole else (f"weights: {self._weights_type()}",)),
+            *(() if whole else (f"gradients: {self._gradients_type()}",)),
             f"optimizer: {self.plan.optimizer.name}, stage {self.plan.zero} of ZeRO over {self.parallel.dp} ranks",
         )
+
+    def _weights_type(self) -> str:
+        return f"{'frozen, ' if self.adapted else ''}in {self.dtype}"
+
+    def _gradients_type(self) -> str:
+        return f"in {self.gradient_type()}, of what is trained"
 
     def estimated(self) -> tuple[str, ...]:
         lora = "; with frozen weights an upper bound, since their products need no inputs again" if self.adapted else ""
         again = "" if self.how.recompute == "none" else f", recomputation {self.how.recompute}"
         what = f"what the equations mark as saved, {self.how.attention} attention{again}{lora}"
+        assumed: tuple[str, ...] = () if self.weights.assumed is None else (f"weights: {self.weights.assumed}",)
+        if self.plan.zero == 3:
+            gathered = "one's own part, and the largest layer whole, as DeepSpeed plans it; FSDP gathers what it wraps"
+            assumed = (
+                f"weights: {self.weights.assumed or self._weights_type()}: {gathered}",
+                f"gradients: {self._gradients_type()}: {gathered}",
+            )
         found = [
-            *(() if self.weights.assumed is None else (f"weights: {self.weights.assumed}",)),
+            *assumed,
             f"activations: {what}, {KERNELS[self.how.engine]}; work space and fragmentation come on top",
             f"overhead: {'as given' if self.how.overhead else 'none assumed (--overhead)'}",
         ]
-        if self.plan.zero == 3:
-            found.append(
-                "weights and gradients: the largest matrix whole beside one's own part, as DeepSpeed plans it; FSDP "
-                "gathers what it wraps"
-            )
         if self.plan.offload != "none":
             found.append("host: DeepSpeed plans its buffers with host_planned, half as much again")
         return tuple(found)
