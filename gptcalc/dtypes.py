@@ -287,7 +287,7 @@ GROUP_OPTIONS = {
 
 
 #: components that quantisers leave wide, or store in another format
-APART = ("attention", "recurrent", "mlp", "experts", "shared_experts", "mtp")
+APART = ("attention", "recurrent", "mlp", "experts", "shared_experts", "router", "embedding", "output", "mtp")
 
 
 def weight_format(name: str) -> Format | None:
@@ -333,7 +333,8 @@ def _one_format(name: str) -> Format | None:
     sized = group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP
     if not (sized or by_channel) or not set(more) <= set(known):
         example = "".join(f" or {word}:128:{option}" for option in known[:1])
-        raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128{example}", "usage")
+        whole = "" if word == "int8" else f", {word}:{CHANNEL}"
+        raise InputError(f"{printable(name)!r} is not a grouped type", f"write {word}:128{example}{whole}", "usage")
     return _grouped(word, name.lower(), None if by_channel else int(group), more)
 
 

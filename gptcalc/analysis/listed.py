@@ -36,7 +36,7 @@ def listed(model: Model, path: str) -> Listed:
     missing, met = [], set()
     for key, _ in expected_tensors(model.architecture):
         places = names.places(key)
-        texts = [text for place in places for text in (place.expert(0), in_mlx(place.name))]
+        texts = [text for place in places for text in (place.expert(0), in_mlx(place.name, key))]
         at = next((at for text in texts if (at := located(text, plain)) is not None), None)
         if at is None:
             missing.append(places[0].name)
@@ -48,9 +48,10 @@ def listed(model: Model, path: str) -> Listed:
     return Listed(tuple(missing), tuple(further), size, len(found))
 
 
-def in_mlx(name: str) -> str:
-    """What MLX calls the matrices of all experts."""
-    return name.replace("experts.{e}", "switch_mlp")
+def in_mlx(name: str, key: str) -> str:
+    """What MLX calls the matrices of all experts, and those of a latent, which it has absorbed."""
+    absorbed = {"k_b": "embed_q", "v_b": "unembed_out"}.get(key.rpartition(".")[2])
+    return name.replace("kv_b_proj", absorbed) if absorbed else name.replace("experts.{e}", "switch_mlp")
 
 
 def unpacked(name: str) -> str:

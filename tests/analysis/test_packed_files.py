@@ -31,6 +31,23 @@ def test_as_the_index_says(preset: str, dtype: str, size: int) -> None:
     assert total(load(preset).architecture, dtype) == size
 
 
+def test_tables_by_name() -> None:
+    """As in Arp1tMoga/fast_qwen: eight bits and a 16-bit scale and bias for 64 numbers are 17 bytes for 16."""
+    model = load("qwen3.6-27b").architecture
+    table = model.v * model.d
+    wide, four = total(model, "bf16,output=bf16"), total(model, "mlx4:32")
+    assert total(model, "bf16,output=mlx8,embedding=mlx8") == wide - 2 * (2 * table - table * 17 // 16)
+    assert total(model, "mlx4:32,output=mlx8,embedding=mlx8") == four + 2 * (table * 17 // 16 - table * 5 // 8)
+    assert total(model, "nvfp4,output=nvfp4") == total(model, "nvfp4") - 2 * table + table * 9 // 16 + 8
+
+
+def test_routers_by_name() -> None:
+    """Of glm-4.7, whose 89 sparse layers choose among 160 experts: wide in MLX, or in eight bits where asked for."""
+    model = load("glm-4.7").architecture
+    routers = 89 * 160 * model.d
+    assert total(model, "mlx4,router=mlx8") == total(model, "mlx4") - 2 * routers + routers * 17 // 16
+
+
 @pytest.mark.parametrize(
     ("preset", "four", "eight"),
     [

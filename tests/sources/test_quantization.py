@@ -356,12 +356,12 @@ def test_the_cache_of_latent_attention(method: dict[str, Any], kept: str, tmp_pa
     assert f" {kept} cache of " in out.partition("\n")[0], err
 
 
-@pytest.mark.parametrize("dtype", ["nvfp4,attention", "nvfp4,router=bf16", "nvfp4,mlp=q4_k_m", "nvfp4,mlp="])
+@pytest.mark.parametrize("dtype", ["nvfp4,attention", "nvfp4,norm=bf16", "nvfp4,mlp=q4_k_m", "nvfp4,mlp="])
 def test_a_component_that_is_none(dtype: str, gptcalc: Command) -> None:
     status, _, err = gptcalc("memory", "llama-3.1-8b", "--dtype", dtype)
     assert status == 2
     assert "is no format of a component" in err
-    assert "write attention=bf16; attention, recurrent, mlp, experts, shared_experts" in err
+    assert "write attention=bf16; attention, recurrent, mlp, experts, shared_experts, router, embedding, output" in err
 
 
 def test_weights_by_component_are_not_trained(gptcalc: Command) -> None:

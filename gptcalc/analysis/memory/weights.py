@@ -371,6 +371,9 @@ class Weights:
         component = entry.tensor.weight.component
         if at.form:
             return format.packed != "none"
+        if format is not self.format and component in ("router", "embedding", "output"):  # asked for by name
+            learned = entry.tensor.kind == "matrix" or entry.tensor.weight.use == "tokens"
+            return format.packed != "none" and learned
         if format.packed == "all":
             if component == "router" and self.has_selection:
                 return False
