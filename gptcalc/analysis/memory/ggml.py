@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence, Set
+from copy import copy
 from itertools import count
 from math import prod
 from typing import Literal, TypeAlias
@@ -391,6 +392,12 @@ class Graph:
         )
         needed = [set(part.came) for part in self.parts]
         self.later = [set[str]().union(*needed[at + 1 :]) for at in range(len(needed))]
+
+    def copying(self, copied: int) -> Graph:
+        """The same with another largest matrix that is copied in."""
+        other = copy(self)
+        other.copied = copied
+        return other
 
     def bytes(self, work: Work, copies: int = 1) -> int:
         """What is set aside for it. copies: of what is copied in."""

@@ -217,7 +217,7 @@ class Inference:
             for number, stage in enumerate(self.stages)
         ]
         if self.host:
-            self.buffers = self._buffers()
+            self.buffers = self._buffers(self.buffers)
 
     @property
     def has_buffers(self) -> bool:
@@ -225,16 +225,21 @@ class Inference:
         one_way = self.architecture.encoder is None and not self.architecture.sees_all
         return self.how.engine == "llama.cpp" and one_way and not compressed(self.architecture)
 
-    def _buffers(self) -> Buffers | None:
+    def _buffers(self, other: Buffers | None = None) -> Buffers | None:
+        """other: with weights in another format, from which only the largest matrix on the host differs."""
         if not self.has_buffers:
             return None
         from gptcalc.analysis.memory.llamacpp import COPIES, Buffers  # other engines need none of it
 
         few = () if self.how.logits == "all" else ("logits",)  # a few rows are multiplied where the output is
         used = [s.row.bytes for s in self.host if s.tensor.kind == "matrix" and s.tensor.weight.use not in few]
+        copied = max(used, default=0)
+        alike = None if other is None else other.copying(copied)
+        if alike is not None:
+            return alike
         counts = [self._counts(number) for number in range(self.parallel.pp)]
         copies = COPIES if self.parallel.pp > 1 and is_pipelined(self.weights, self.how) else 1
-        return Buffers(self.architecture, self.how, self.kept, counts, max(used, default=0), copies)
+        return Buffers(self.architecture, self.how, self.kept, counts, copied, copies)
 
     def _width(self, dtype: str) -> int:
         """Bytes of one activation. ggml computes in fp32 whatever the weights are."""

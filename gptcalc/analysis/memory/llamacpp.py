@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
@@ -31,7 +32,7 @@ class Buffers:
         the first device multiplies for layers that are on none; copies: passes in flight."""
         form = form_of("llama.cpp", architecture, how.mla_cache)
         model = equations(architecture, "absorbed" if form == "latent" else "expanded", form)
-        self.how, self.copies = how, copies
+        self.how, self.copies, self.copied = how, copies, copied
         self.converted = any(kind.block_bytes != BF16.block_bytes for kind in (kept.k, kept.v))
         self.graphs: list[Graph] = []
         for number, own in enumerate(counts):
@@ -41,6 +42,16 @@ class Buffers:
             streams = 2 if number and copies > 1 else 1  # the stream, and its norm
             parts = [(stage, times) for stage, times in stages if times]
             self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams))
+
+    def copying(self, copied: int) -> Buffers | None:
+        """The same where the largest matrix on the host has so many bytes; None where there is none now, or was none,
+        so that the first device multiplies for other layers."""
+        if (copied > 0) != (self.copied > 0):
+            return None
+        other = copy(self)
+        other.copied = copied
+        other.graphs = [graph.copying(copied if graph.copied else 0) for graph in self.graphs]
+        return other
 
     def work(self, held: Sequence[Held], sequences: int, context: int) -> Work:
         """The pass for which it makes room."""
