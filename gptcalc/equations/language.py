@@ -190,14 +190,23 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
         copies, inputs, outputs = self.axes([index.size for index in self.indices])
         return (*copies, outputs) if self.kind == "bias" else (*copies, inputs, outputs)
 
+    @cached_property
+    def places(self) -> list[int]:
+        """Of a factor of a sum, what each of its indices counts: 0 copies, 1 inputs, 2 outputs."""
+        line = self.line
+        return [
+            0 if line.scope[letter].role in STACKED else 1 if letter in line.statement.summed else 2
+            for letter in self.reference.indices
+        ]
+
     def axes(self, sizes: Iterable[int]) -> tuple[tuple[int, ...], int, int]:
         """Copies, inputs and outputs of a factor of a sum whose indices, as it is written, have these sizes."""
         copies: tuple[int, ...] = ()
         inputs = outputs = 1
-        for letter, size in zip(self.reference.indices, sizes, strict=True):
-            if self.line.scope[letter].role in STACKED:
+        for place, size in zip(self.places, sizes, strict=True):
+            if place == 0:
                 copies += (size,)
-            elif letter in self.line.statement.summed:
+            elif place == 1:
                 inputs *= size
             else:
                 outputs *= size

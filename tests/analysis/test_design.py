@@ -186,6 +186,21 @@ def test_the_largest_that_is_fast_enough(gptcalc: Callable[..., Result]) -> None
     assert "on which device" in said.err
 
 
+def test_the_largest_in_four_bits(gptcalc: Callable[..., Result]) -> None:
+    """AWQ's matrices take 4 bits and 20 for each 128 inputs, the output, norms and the table 16: a step reads those."""
+    words = ("--free", "n_layers=8..64:1,d_ff=4K..16K:128", "--context", "8K", "--device", "rtx-4090")
+    found = gptcalc("design", "--like", "llama-3-8b", *words, "--dtype", "awq", "--tokens-per-second", "100", "--json")
+    row = found.json["designs"][0]
+    matrices = 4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * row["d_ff"]
+    layer = matrices // 2 + matrices // 128 * 20 // 8 + 2 * 2 * 4096
+    kept = row["n_layers"] * layer + 2 * 4096 * (128256 + 1)
+    read = kept + row["n_layers"] * 8192 * 2 * 1024 * 2 + 2 * 4096
+    assert row["tokens_per_second"] == pytest.approx(1008e9 / read, rel=1e-12)
+    assert 100 <= row["tokens_per_second"] < 101
+    said = gptcalc("design", "--like", "llama-3-8b", *words, "--dtype", "q4_k_m")
+    assert "GGUF's mixes go by layers" in said.err
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 

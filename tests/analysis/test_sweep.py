@@ -230,6 +230,22 @@ def test_a_key_that_is_another_size_in_another_structure() -> None:
         assert row["total"] == params(build({**document, **with_experts, **own})).total
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    ["int4", "gptq", "nf4-double", "fp8", "fp8-block", "mlx4", "nvfp4,attention=bf16", "mxfp4", "exl3:4.5", "q4_k_m"],
+)
+@pytest.mark.parametrize("name", ["gpt", "sinks"])
+def test_weights_of_formats(name: str, dtype: str) -> None:
+    """Widths that their blocks divide at all points, at some and at none; a single output stays wide."""
+    document = {**DOCUMENTS[name], "name": name}
+    own = "moe.d_ff" if "moe" in document else "d_ff"
+    for widths in ((128, 256, 1280), (128, 160, 1), (17, 33)):
+        axes = {own: widths, "v": (61, 128)} | ({"n_layers": (2, 4)} if name == "gpt" else {})
+        for row in swept(document, axes, columns=(*axes, "weights_bytes"), how=SweepRun(dtype=dtype)).rows()[::2]:
+            model = build(edited(document, [f"{key}={row[key]}" for key in axes]))
+            assert row["weights_bytes"] == stored(model, dtype), row
+
+
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 COEFFICIENTS = st.integers(-(2**40), 2**70)
@@ -328,7 +344,7 @@ def test_pieces_are_small() -> None:
         ({"sort": "mlp"}, "no column 'mlp'"),
         ({"pareto": ("total",)}, "one column alone"),
         ({"pareto": ("total", "memory"), "top": 3}, "both --top and --pareto"),
-        ({"columns": ("memory",), "how": SweepRun(dtype="q4_k_m")}, "whole blocks"),
+        ({"columns": ("memory",), "how": SweepRun(dtype="q4_k_n")}, "unknown data type 'q4_k_n'"),
     ],
 )
 def test_what_is_refused(how: dict[str, Any], said: str) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gptcalc.analysis.params import Entry
 from gptcalc.analysis.sweep.activations import NotPolynomial
 from gptcalc.analysis.sweep.bulk import Array, Points
-from gptcalc.analysis.sweep.figures import Collected
+from gptcalc.analysis.sweep.figures import Collected, is_packed
+from gptcalc.analysis.sweep.packed import of
 from gptcalc.analysis.timed import Rates, Timed, peak, timed
 from gptcalc.analysis.traffic import Traffic
 from gptcalc.conventions import SweepRun, TimeRun
@@ -106,9 +108,7 @@ class Pace:
                 continue
             for tensor in line.tensors():
                 own: Seconds = {}
-                _add(
-                    own, self._elements(stage, line, tensor), self.collected.width(tensor) * stage.runs_in_passes(line)
-                )
+                _add(own, self._bytes(stage, line, tensor), stage.runs_in_passes(line))
                 kept = read.setdefault(tensor.weight.key, own)
                 if kept != own:
                     read[tensor.weight.key] = self._larger(kept, own)
@@ -119,8 +119,9 @@ class Pace:
         whole = poly.multiplied(found, self.collected.stage(stage).items())  # type: ignore[arg-type]
         return {monomial: self.rates.read(n) for monomial, n in whole.items()}
 
-    def _elements(self, stage: Stage, line: Line, tensor: Tensor) -> Mapping[poly.Monomial, float]:
+    def _bytes(self, stage: Stage, line: Line, tensor: Tensor) -> Mapping[poly.Monomial, float]:
         """Of a table the rows that are looked up, of experts the share that is reached, of all else everything."""
+        width = self.collected.width(tensor)
         if tensor.kind == "table":
             index = tensor.indices[0]
             tokens, of_each = self.traffic.looked_up(stage, line, tensor, self.demand.batch)
@@ -130,9 +131,13 @@ class Pace:
             if low < 0 < high:
                 raise NotPolynomial("whether a table has as many rows as a batch looks up hangs on the sizes")
             read = rows if low >= 0 else self.collected.range(index)
-            return poly.multiplied(read, self.collected.product(tensor.indices[1:]).items())
+            return poly.scaled(poly.multiplied(read, self.collected.product(tensor.indices[1:]).items()), width)
+        if is_packed(self.collected.how.dtype) and not tensor.weight.tied:
+            terms = of(self.collected, self.traffic.weights, Entry(stage, line, tensor))
+        else:
+            terms = poly.scaled(self.collected.product(tensor.indices), width)
         share = self.traffic.part(stage, line, tensor, self.demand.batch, self.demand.batch)
-        return {monomial: n * share for monomial, n in self.collected.product(tensor.indices).items()}
+        return {monomial: n * share for monomial, n in terms.items()}
 
     def _larger(self, a: Seconds, b: Seconds) -> Seconds:
         """NotPolynomial where one is larger here and the other there."""

@@ -26,7 +26,7 @@ from gptcalc.architecture import (
     Rope,
     rotated,
 )
-from gptcalc.dtypes import FP32, MXFP4, DType, Format, weight_format
+from gptcalc.dtypes import FP32, MXFP4, DType, Format, Packing, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
 from gptcalc.equations.roles import STACKED
 from gptcalc.errors import InputError
@@ -342,17 +342,23 @@ class Weights:
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
             return type_.name, copies * outputs * type_.row_bytes(inputs)
+        name, how = self.stored_as(entry, at)
+        if isinstance(how, DType):
+            return name, prod(sizes) * how.block_bytes
+        tile = self.tiles.get(name, 1)
+        return name, copies * how.bytes(-(-inputs // tile) * tile, outputs)
+
+    def stored_as(self, entry: Entry, at: At = ANYWHERE) -> tuple[str, Packing | DType]:
+        """The name of a tensor's format, which is none of GGUF's; how its matrices are packed, or its numbers' type."""
+        assert self.format is not None
         form = self._form(entry, self.format, at)
         if self._is_packed(entry, form, at):
-            tile = self.tiles.get(form.plain, 1)
             packing = form.of(entry.tensor.weight.component)
-            if self._is_behind(entry):
-                packing = packing.behind()
-            return form.plain, copies * packing.bytes(-(-inputs // tile) * tile, outputs)
+            return form.plain, packing.behind() if self._is_behind(entry) else packing
         if form.output is not None and entry.tensor.weight.use == "logits":
-            return form.plain, form.output.bytes(inputs, outputs)
+            return form.plain, form.output
         wide = FP32 if entry.tensor.weight.use == "selection" else form.wide  # as all checkpoints have it
-        return wide.name, prod(sizes) * wide.block_bytes
+        return wide.name, wide
 
     def _is_behind(self, entry: Entry) -> bool:
         """Whether a matrix is a part of a larger one in the published class, and not the first."""

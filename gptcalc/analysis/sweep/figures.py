@@ -33,6 +33,12 @@ def present(stage: str) -> str:
     return f"? {stage}"
 
 
+def is_packed(dtype: str) -> bool:
+    """Whether a format packs matrices. Not so GGUF's mixes, whose types go by layers and are no format."""
+    format = weight_format(dtype)
+    return format is not None and (not format.is_wide or bool(format.apart))
+
+
 class Collected:
     """One architecture at one length. `free`: symbols that stay symbols; all others are numbers."""
 
@@ -43,13 +49,16 @@ class Collected:
         free: Collection[str],
         counted: bool,
         ranges: Mapping[str, tuple[int, int]],
+        steps: Mapping[str, int] = {},
     ) -> None:
-        """counted: how often stages run stays a symbol, too. ranges: the least and the most of each symbol."""
+        """counted: how often stages run stays a symbol, too. ranges: the least and the most of each symbol, steps: in
+        what a symbol counts, where that isn't one."""
         self.architecture = architecture
         self.how = how
         self.free = free
         self.counted = counted
         self.ranges = ranges
+        self.steps = steps
         self.written: dict[Index, poly.Polynomial] = {}  # what each index runs over
 
     @cached_property
@@ -81,7 +90,17 @@ class Collected:
 
     @cached_property
     def weights_bytes(self) -> poly.Polynomial:
-        """As a type of whole numbers of bytes stores them."""
+        """As the type or the format stores them."""
+        if weight_format(self.how.dtype) is None:
+            if self.free or self.counted:
+                raise NotPolynomial("types of GGUF's mixes go by layers and by widths")
+            from gptcalc.analysis.memory.weights import total
+
+            return {(): total(self.architecture, self.how.dtype)}
+        if is_packed(self.how.dtype):
+            from gptcalc.analysis.sweep.packed import weights_bytes
+
+            return weights_bytes(self)
         return self.params(self.entries, lambda entry: Fraction(self.width(entry.tensor)))
 
     def width(self, tensor: Tensor) -> int:
@@ -90,13 +109,13 @@ class Collected:
 
     @cached_property
     def wide(self) -> int:
-        """Bytes of a weight. InputError where its type has blocks."""
+        """Bytes of a weight that is not packed, as all tables are. InputError where the type packs these, too."""
         name = self.how.dtype
         format = weight_format(name)
-        if format is None or not format.is_wide or format.apart:
+        if format is None or any(form.packed == "all" for form in format.all):
             raise InputError(
-                f"--dtype {printable(name)}: its bytes go by whole blocks, which no polynomial counts",
-                "sweep knows fp32, bf16 and fp16",
+                f"--dtype {printable(name)}: what a step reads of its tables goes by layers or blocks",
+                "types and formats that leave tables wide are known here",
                 "unsupported",
             )
         return format.wide.block_bytes
@@ -171,8 +190,7 @@ class Collected:
         for monomial, n in written:
             number = Fraction(n)
             for symbol, power in monomial:
-                if symbol not in self.free:
-                    number *= Fraction(symbols[symbol]) ** power
+                number *= Fraction(self.steps.get(symbol, 1) if symbol in self.free else symbols[symbol]) ** power
             own = tuple((symbol, power) for symbol, power in monomial if symbol in self.free)
             terms[own] = terms.get(own, 0) + _whole(number)
         return terms

@@ -21,7 +21,7 @@ from gptcalc.analysis.memory.engines import chunk_of
 from gptcalc.analysis.memory.live import Work
 from gptcalc.analysis.sweep.activations import TOKENS, WANTED, NotPolynomial
 from gptcalc.analysis.sweep.bulk import Array, Exact, Points, largest
-from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, present, times
+from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, is_packed, present, times
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import SweepRun
 from gptcalc.document import build
@@ -364,8 +364,13 @@ class Combination:
                     self.tables[present(stage)] = place, np.minimum(self.tables[times(stage)][1], 1)
         for symbol, column in lengths(architecture, how, space.batches).items():
             self.tables[symbol] = len(space.free), column
+        steps = {}
+        if is_packed(how.dtype):  # blocks may divide sizes in steps
+            steps = {s: int(np.gcd.reduce(self.tables[s][1])) for s in space.symbols if s in self.tables}
+            steps = {s: step for s, step in steps.items() if step > 1}
+            self.tables |= {s: (self.tables[s][0], self.tables[s][1] // step) for s, step in steps.items()}
         ranges = {symbol: (int(column.min()), int(column.max())) for symbol, (_, column) in self.tables.items()}
-        self.collected = Collected(architecture, how, space.symbols, counted, ranges)
+        self.collected = Collected(architecture, how, space.symbols, counted, ranges, steps)
         self.figures = {key: FIGURES[key].collect(self.collected) for key in space.figures}
         used = {s for every in self.figures.values() for terms in every for monomial in terms for s, _ in monomial}
         if space.every_symbol:
