@@ -127,8 +127,10 @@ def _no_device(name: str, kinds: list[str], known: Iterable[str]) -> InputError:
     begins = re.match(r"\d+", word)
     if begins and word[begins.end() :] in known:  # so many of them
         swapped = [f"{begins[0]}x{word[begins.end() :]}"]
-    if swapped:
-        return InputError(f"--device: no device {printable(name)!r}", f"did you mean {swapped[0]}?", "usage")
+    longer = [key for key in known if word.startswith(f"{key}-")]  # h200-sxm: there is one form of it
+    if swapped or longer:
+        near = (swapped or longer)[0]
+        return InputError(f"--device: no device {printable(name)!r}", f"did you mean {near}?", "usage")
     same = _family(word, known)
     hint = "there are " + ", ".join(same) if same else "gptcalc devices lists them all"
     return InputError(f"--device: no device {printable(name)!r}", hint, "usage")

@@ -186,6 +186,13 @@ def test_the_largest_that_is_fast_enough(gptcalc: Callable[..., Result]) -> None
     assert "on which device" in said.err
 
 
+@pytest.mark.parametrize("words", [(), ("--fits", "24GiB", "--tokens-per-second", "10")])
+def test_several_devices_are_never_taken_for_one(gptcalc: Callable[..., Result], words: tuple[str, ...]) -> None:
+    found = gptcalc("design", "--like", "llama-3-8b", "--free", "d_ff", "--device", "4xrtx-4090", *words)
+    assert (found.status, found.out) == (2, "")
+    assert "name one" in found.err
+
+
 def test_the_largest_in_four_bits(gptcalc: Callable[..., Result]) -> None:
     """AWQ's matrices take 4 bits and 20 for each 128 inputs, the output, norms and the table 16: a step reads those."""
     words = ("--free", "n_layers=8..64:1,d_ff=4K..16K:128", "--context", "8K", "--device", "rtx-4090")

@@ -55,6 +55,13 @@ def test_one_of_several_forms_is_asked_for(word: str, forms: str) -> None:
     assert forms in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(("word", "meant"), [("h200-sxm", "h200"), ("mi300x-oam", "mi300x")])
+def test_a_form_of_what_has_one_alone(word: str, meant: str) -> None:
+    with pytest.raises(InputError) as caught:
+        devices.asked(word)
+    assert caught.value.hint == f"did you mean {meant}?"
+
+
 @pytest.mark.parametrize("word", ["h300", "gh2000", "h1000", "0xh200"])
 def test_never_another_generation(word: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -85,6 +85,9 @@ def command(
     if maximize is not None and minimize is not None:
         raise InputError("both --maximize and --minimize", "leave one of them out", "usage")
     usable = None if fits is None and device is None else room(fits, device if fits is None else None, utilization)
+    if usable is not None and usable[1] > 1:
+        problem = f"--device: {usable[1]} devices, how a model is split over which is not searched"
+        raise InputError(problem, "name one, or --fits what all of them hold", "usage")
     if usable is None and not where:
         raise InputError("design: no budget", "give --fits 24GiB, --device rtx-4090 or --where 'total < 8e9'", "usage")
     loaded = load(like)
@@ -107,7 +110,10 @@ def demanded(rate: Fraction, device: str | None, batch: int, mfu: Fraction, mbu:
 
     if device is None:
         raise InputError("--tokens-per-second: on which device?", "add --device rtx-4090", "usage")
-    return Demand(asked(device).model, float(rate), batch, float(mfu), float(mbu))
+    named = asked(device)
+    if named.number not in (None, 1):
+        raise InputError(f"--tokens-per-second: of one device, not of {named.number}", "name one", "usage")
+    return Demand(named.model, float(rate), batch, float(mfu), float(mbu))
 
 
 def keys(words: list[str]) -> dict[str, tuple[int, ...] | None]:
