@@ -465,7 +465,10 @@ def _from_config(config: dict[str, Any], origin: str) -> Source:
     built = reading.architecture
     built = replace(built, name=name, storage=replace(built.storage, **own))
     if form.mixed and said.weights is not None and reading.model_type is not None:
-        built = with_exceptions(built, config, said, reading.model_type)
+        try:
+            built = with_exceptions(built, config, said, reading.model_type)
+        except InputError as error:
+            raise error.within(file_name(origin)) from None
     whole = {**reading.whole, "storage": {**reading.whole.get("storage", {}), **own}}
     notes = (*reading.notes, *([form.note] if form.note else []))
     return Source({"name": name, **whole}, origin, notes, reading.model_type, None, True, built, not form.said)

@@ -18,13 +18,16 @@ from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.tensors import MATRICES, TensorNames
 
 How = Literal["exact", "within", "glob", "regex"]
+#: of numbers that aren't packed, as AutoRound has them
+WIDE_BITS = (16, 32)
 #: words in front of names that classes and those around them add
 OUTER = frozenset({"model", "language_model", "text_model", "transformer", "backbone", "thinker", "llm"})
 #: what stands before a name in classes with other models around
 PREFIXES = ("", "model.", "language_model.model.", "model.language_model.")
 #: what is no matrix of the text model's layers: towers, norms, multi-token-prediction modules
 ELSEWHERE = (
-    r"\b(?:mtp|visual|vision\w*|audio\w*|vit|projector|multi_modal\w*|merger|siglip\w*)\b|norm\d?$|conv1d$|linear_attn$"
+    r"\b(?:lm_head|embed_tokens|mtp|visual|vision\w*|audio\w*|vit|projector|multi_modal\w*|merger|siglip\w*)\b"
+    r"|norm\d?$|conv1d$|linear_attn$"
 )
 
 
@@ -41,10 +44,10 @@ class Rule(Struct, frozen=True):
 
 
 def apart(rules: Sequence[Rule], names: TensorNames) -> tuple[Apart, bool]:
-    """Of the matrices that a rule holds for, the format; and whether that is all that the rules say: every exact one
-    has found a matrix, and experts are all alike."""
+    """Of the matrices that a rule holds for, the format; and whether that is all that the rules say: each has found a
+    matrix, and experts are all alike."""
     exact = {bare(rule.word): rule.form for rule in reversed(rules) if rule.how == "exact"}
-    others = [(_test(rule), rule.form) for rule in rules if rule.how != "exact"]
+    others = [(_test(rule), rule) for rule in rules if rule.how != "exact"]
     found: dict[str, str] = {}
     met = set()
     for key, module in _modules(names):
@@ -54,10 +57,12 @@ def apart(rules: Sequence[Rule], names: TensorNames) -> tuple[Apart, bool]:
             met.add(own)
             found[key] = exact[own]
             continue
-        form = next((form for test, form in others if test(name)), None)
-        if form is not None:
-            found[key] = form
-    is_whole = all(name in met or re.search(ELSEWHERE, name) for name in exact)
+        rule = next((rule for test, rule in others if test(name)), None)
+        if rule is not None:
+            met |= {other.word for test, other in others if test(name)}
+            found[key] = rule.form
+    words = (*exact, *(rule.word for _, rule in others if rule.word))
+    is_whole = all(word in met or re.search(ELSEWHERE, word) for word in words)
     return Apart(found), is_whole and _are_alike(rules, names)
 
 
@@ -85,7 +90,7 @@ def bare(name: str) -> str:
 def _test(rule: Rule) -> Any:
     match rule.how:
         case "within":
-            word = f".{rule.word}."
+            word = f".{bare(rule.word.strip('.'))}."
             return lambda name: word in f".{name}."
         case "glob":
             pattern = re.escape(bare(rule.word)).replace(r"\*", ".*")
@@ -138,11 +143,11 @@ def rules(config: Mapping[str, Any], left: Sequence[str], kinds: Any) -> list[Ru
         return [*found, Rule("regex", "", "bf16")]
     if isinstance(config.get("exclude_modules"), list) or method.startswith("modelopt"):
         words = _words(config.get("exclude_modules") or config.get("ignore"))
-        return [Rule("glob", word, "bf16") for word in words]
+        return [*(Rule("glob", word, "bf16") for word in words), *_targets(config, kinds)]
     for key in ("dynamic", "extra_config"):
         given = config.get(key)
         for word, how in given.items() if isinstance(given, Mapping) else ():
-            skipped = str(word).startswith("-:")
+            skipped = str(word).startswith("-:") or (isinstance(how, Mapping) and how.get("bits") in WIDE_BITS)
             form = "bf16" if skipped else kinds({**config, **how} if isinstance(how, Mapping) else None)
             if form is not None:
                 pattern = str(word).removeprefix("-:").removeprefix("+:")
@@ -183,4 +188,4 @@ def _targets(config: Mapping[str, Any], kinds: Any) -> list[Rule]:
                 whole = True  # what the config's own format means
             else:
                 found.append(_matching(word, form))
-    return found if whole else [*found, Rule("regex", "", "bf16")]
+    return found if whole or not found else [*found, Rule("regex", "", "bf16")]

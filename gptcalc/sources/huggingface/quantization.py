@@ -277,12 +277,12 @@ def _quantized(config: Mapping[str, Any]) -> Stored:
     left = next((config[key] for key in LEFT if config.get(key)), ())
     words = [word.lower() for word in left if isinstance(word, str)] if isinstance(left, list) else []
     if name.startswith("mlx"):  # what one matrix has otherwise stands under its name
-        return Stored(name, any(isinstance(value, (dict, bool)) for value in config.values()))
+        return Stored(name, any(isinstance(value, dict) or value is False for value in config.values()))
     packed = () if name == "mxfp4" else tuple(word for word in words if not re.search(WIDE, word))
     modules = tuple(word for word in packed if "mtp" in word)
     if name.startswith("w") and all(any(part in word for word in words) for part in BUT_EXPERTS):
         return Stored(f"{name}:experts", left=modules)
-    several = method == "compressed-tensors" and not _is_uniform(config)
+    several = isinstance(config.get("config_groups"), dict) and not _is_uniform(config)
     several = several or any(config.get(key) for key in EXCEPTIONS)
     return Stored(name, len(packed) > len(modules) or several, left=packed, several=several)
 
@@ -296,7 +296,7 @@ def exceptions(config: Mapping[str, Any], found: Stored) -> list[Rule]:
         def form(part: Any, own: Mapping[str, Any] = own) -> str | None:
             if not isinstance(part, Mapping):
                 return None
-            if own.get("quant_method") == "compressed-tensors":
+            if isinstance(part.get("weights"), dict):
                 return _kind(part, _is_packed(own, part))
             if "quant_algo" in part:
                 return MODELOPT.get(str(part["quant_algo"]).upper())
@@ -347,7 +347,8 @@ def _format(method: str, config: Mapping[str, Any]) -> str | None:
             return _groups(config)
         case "modelopt" | "modelopt_fp4" | "nvfp4" | "fp8" | "fp8_pb_wo":
             algorithm = str(config.get("quant_algo") or "").upper()
-            return MODELOPT.get(algorithm) or _groups(config)
+            each = config.get("quantized_layers")
+            return MODELOPT.get(algorithm) or (None if isinstance(each, dict) and each else _groups(config))
     return None
 
 
@@ -394,7 +395,7 @@ def _groups(config: Mapping[str, Any]) -> str | None:
     kinds = _kinds(config)
     found = {kind for _, kind in kinds}
     if None not in found and len(found) > 1:
-        found = {kind for targets, kind in kinds if any(is_class(word) for word in targets)}
+        found = {kind for targets, kind in kinds if any(is_class(word) for word in targets)} or {kinds[0][1]}
     return found.pop() if len(found) == 1 else None
 
 
