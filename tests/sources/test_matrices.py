@@ -80,3 +80,14 @@ def test_a_pattern_that_is_none(tmp_path: Path, gptcalc: Command) -> None:
     status, out, err = gptcalc("memory", tmp_path)
     assert (status, out) == (2, "")
     assert "config.json: quantization_config: '(' is no pattern" in err
+
+
+def test_what_stands_behind_the_layers_is_none_of_them() -> None:
+    """Multi-token-prediction modules are numbered behind the layers: what a config says of them leaves these alone."""
+    words = ["model.layers.1.mlp*", "model.layers.12*"]
+    said = {"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": words}
+    model = load({**LLAMA, "quantization_config": said}).architecture
+    assert not model.storage.mixed
+    wide = 3 * (2 * DOWN - DOWN * 9 // 16 - 2 * 4)
+    # the first word is of layer 1 alone, as a dot follows
+    assert memory(model, context=1).per_device.weights == total(model, "nvfp4") + wide

@@ -62,8 +62,14 @@ def apart(rules: Sequence[Rule], names: TensorNames) -> tuple[Apart, bool]:
             met |= {other.word for test, other in others if test(name)}
             found[key] = rule.form
     words = (*exact, *(rule.word for _, rule in others if rule.word))
-    is_whole = all(word in met or re.search(ELSEWHERE, word) for word in words)
+    is_whole = all(word in met or _is_elsewhere(word, names.architecture.n_layers) for word in words)
     return Apart(found), is_whole and _are_alike(rules, names)
+
+
+def _is_elsewhere(word: str, n_layers: int) -> bool:
+    """Whether a name is of no matrix of the layers: modules for multi-token prediction stand behind the last."""
+    layer = re.search(r"\blayers\.(\d+)", word)
+    return re.search(ELSEWHERE, word) is not None or (layer is not None and int(layer[1]) >= n_layers)
 
 
 def _are_alike(rules: Sequence[Rule], names: TensorNames) -> bool:
