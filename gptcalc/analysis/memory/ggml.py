@@ -28,6 +28,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Sequence, Set
 from copy import copy
+from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Literal, TypeAlias
@@ -233,7 +234,7 @@ class Part:
                 ordered = operands[::-1] if line.is_stream and not self.onto else operands
                 whole = [v for v in ordered if v not in self.seen and not _is_reshaped(v)]
                 over = tuple(n for v in whole if (n := self._block(self.root[v])) in frees)
-            found.append(Step(self._block(value), extent, frees, over, _before(line, extent), attends))
+            found.append(Step(self._block(value), extent, frees, over, _before(line, extent, attends), attends))
         return found
 
     def _mixed(self, inside: range, known: Sequence[Operation]) -> list[Step]:
@@ -288,6 +289,12 @@ class Part:
         return passed | left
 
 
+@lru_cache(maxsize=128)
+def laid_out(layer: Layer, d: int, onto: bool) -> Part:
+    """The same part for all ways to split a model that are tried."""
+    return Part(layer, d, onto)
+
+
 def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block], work: Work) -> None:
     """One operation: its result's block is found, then what nobody needs any more is freed."""
     if step.result is not None:
@@ -317,12 +324,12 @@ def _attends(line: Line) -> Attends:
     return "result" if line.attends() else ""
 
 
-def _before(line: Line, extent: Extent) -> Extent | None:
+def _before(line: Line, extent: Extent, attends: Attends) -> Extent | None:
     """What a line makes that the equations don't name: a row for each chosen expert, heads' outputs as they come."""
     over_experts = any(line.scope[letter].role == "experts" for letter in line.statement.summed)
     if over_experts and isinstance(line.condition, Chosen):
         return Extent(extent.token * line.condition.active)
-    return extent if _attends(line) == "result" else None
+    return extent if attends == "result" else None
 
 
 def _operands_alike(line: Line, operands: Sequence[Value]) -> list[Value]:
@@ -378,7 +385,7 @@ class Graph:
         self.d, self.v, self.streams, self.copied = d, v, streams, copied
         self._known: dict[tuple[Work, int], int] = {}
         onto = any(isinstance(mixer, ONTO_STREAM) for layer, _ in layers for mixer in sublayers(layer.block))
-        self.parts = [part for layer, times in layers for part in [Part(layer, d, onto)] * min(times, TIMES)]
+        self.parts = [part for layer, times in layers for part in [laid_out(layer, d, onto)] * min(times, TIMES)]
         self.by_sequence = any(step.extent.sequence for part in self.parts for step in part.steps)
         self.margin = MARGIN if all(part.known for part in self.parts) else MARGIN_UNKNOWN
         kept = [line for layer, _ in layers for line in layer.lines if isinstance(line.kept, Pairs)]
