@@ -178,6 +178,11 @@ def run(traffic: Traffic, rates: Rates, batch: int) -> PassTime:
     )
 
 
+def step_seconds(architecture: Architecture, device: DeviceModel, how: TimeRun) -> float:
+    """Seconds of a decode step alone, of a model that has one."""
+    return run(Traffic(architecture, how, "decode"), Rates(device, float(how.mfu), float(how.mbu)), how.batch).seconds
+
+
 def timed(architecture: Architecture, device: DeviceModel, how: TimeRun) -> Timed:
     """How long a prompt and a further token take on a device of this kind, or on several."""
     rates = Rates(device, float(how.mfu), float(how.mbu))

@@ -19,7 +19,7 @@ from gptcalc.analysis.design.run import Brief, Design, designed
 from gptcalc.analysis.design.taste import Taste
 from gptcalc.analysis.memory.fit import fitted
 from gptcalc.analysis.params import params
-from gptcalc.analysis.timed import timed
+from gptcalc.analysis.timed import step_seconds
 from gptcalc.conventions import FitRun, SweepRun, TimeRun
 from gptcalc.document import build
 from gptcalc.errors import InputError
@@ -53,10 +53,12 @@ def tried_out(document: Mapping[str, Any], free: Mapping[str, Any], context: int
     return found
 
 
-@pytest.mark.parametrize("name", some(DOCUMENTS))
+@pytest.mark.parametrize("name", some(DOCUMENTS, 2))
 def test_every_kind_of_block(name: str) -> None:
     """Two keys of each small document, a budget in the middle of what there is, the most and the least of a figure."""
     document = DOCUMENTS[name] | {"name": name}
+    if build(document).canvas is not None:
+        pytest.skip("no memory that is counted")
     chance = random.Random(f"design {name}")
     some = chance.sample(keys := unruled(DOCUMENTS[name]), min(2, len(keys)))
     free = {key: sorted({size, 2 * size, size + 1, 3 * size, chance.randint(1, 3 * size + 3)}) for key, size in some}
@@ -148,12 +150,12 @@ def test_a_width_of_heads_that_is_given_stays() -> None:
     assert "n_heads" not in found.designs[0]
 
 
-@pytest.mark.parametrize("name", some(DOCUMENTS))
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
     """With a rate in the middle of those that there are: as timing every point finds."""
     document = DOCUMENTS[name] | {"name": name}
     model = build(document)
-    if model.sees_all or model.target is not None or model.head.borrowed or model.block is not None:
+    if model.sees_all or any((model.target, model.head.borrowed, model.block, model.canvas)):
         pytest.skip("no decode step that is timed")
     chance = random.Random(f"pace {name}")
     some = chance.sample(keys := unruled(DOCUMENTS[name]), min(2, len(keys)))
@@ -164,9 +166,7 @@ def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
         settings = dict(zip(free, values, strict=True))
         with suppress(InputError):
             own = build(edited(document, [f"{key}={value}" for key, value in settings.items()]))
-            speed = timed(own, device, how.to(TimeRun, batch=batch)).tokens_per_s
-            assert speed is not None
-            rows.append((speed, params(own).total))
+            rows.append((batch / step_seconds(own, device, how.to(TimeRun, batch=batch)), params(own).total))
     rate = chance.choice(rows)[0]
     found = asked(document, free, "-total", demand=Demand(device, rate, batch), batch=batch, how=how, taste=FREELY)
     assert found.designs[0]["total"] == max(total for speed, total in rows if speed >= rate)

@@ -17,7 +17,7 @@ from gptcalc.analysis.sweep.activations import NotPolynomial
 from gptcalc.analysis.sweep.bulk import Array, Points
 from gptcalc.analysis.sweep.figures import Collected, is_packed
 from gptcalc.analysis.sweep.packed import of
-from gptcalc.analysis.timed import Rates, Timed, peak, timed
+from gptcalc.analysis.timed import Rates, peak, step_seconds
 from gptcalc.analysis.traffic import Traffic
 from gptcalc.conventions import SweepRun, TimeRun
 from gptcalc.equations import Line, Stage, Tensor
@@ -51,9 +51,9 @@ class Demand(NamedTuple):
     def run(self, how: SweepRun) -> TimeRun:
         return how.to(TimeRun, batch=self.batch, mfu=self.mfu, mbu=self.mbu)
 
-    def measured(self, architecture: Architecture, how: SweepRun) -> Timed:
-        """By the analysis of one model."""
-        return timed(architecture, self.device, self.run(how))
+    def measured(self, architecture: Architecture, how: SweepRun) -> float:
+        """Seconds of a step, by the analysis of one model."""
+        return step_seconds(architecture, self.device, self.run(how))
 
 
 class Pace:

@@ -138,8 +138,8 @@ def confirm(space: Space, row: dict[str, Any], brief: Brief) -> None:
         if (said := analyses[key]()) != row[key]:
             raise AssertionError(f"{key} of {dict(row)}: the analysis says {said}")
     if brief.demand is not None:
-        rate = brief.demand.measured(architecture, brief.how).tokens_per_s
-        if rate is None or rate < brief.demand.rate * (1 - NEAR):
+        rate = brief.demand.batch / brief.demand.measured(architecture, brief.how)
+        if rate < brief.demand.rate * (1 - NEAR):
             raise AssertionError(f"{dict(row)}: the analysis says {rate} tokens a second")
         row["tokens_per_second"] = rate
 

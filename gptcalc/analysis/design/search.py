@@ -188,7 +188,7 @@ class Search(NamedTuple):
             point = piece.take(np.array([place]))
             values = dict(zip((a.key for a in self.space.axes), (c[0] for c in point.columns(self._keys)), strict=True))
             found = pace.demand.measured(self.space.build(values), self.space.how)
-            fast[place] = (found.tokens_per_s or 0.0) >= pace.demand.rate
+            fast[place] = pace.demand.batch / found >= pace.demand.rate
         return np.asarray(wanted & fast, dtype=bool)
 
     @property
