@@ -79,7 +79,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ("an index head for each key head", "equations.attention", "W_IQ[i,j,ι]", "W_IQ[i,g,ι]", "total"),
     ("an indexer that keeps nothing", "equations.attention", 'lines.store("K_I[s,ι] = k_I[s,ι]"',
      '0 and lines.store("K_I[s,ι] = k_I[s,ι]"', "cache a token"),
-    ("an indexer that scores tokens", "equations.attention", "seen = Entries(block)", "seen = Entries(1)",
+    ("an indexer that scores tokens", "equations.attention", "seen = Entries(index.block)", "seen = Entries(1)",
      "decode at 4097"),
     ("an own block that counts as complete", "equations.attention", "complete=alone", "complete=False",
      "decode at 4096"),

@@ -345,8 +345,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "tied head does not multiply",
         "equations.head",
-        "lines.sum(text, Wanted(), saved=4, E=table",
-        "lines.pointwise(text, Wanted(), saved=4, E=table",
+        "lines.sum(text, wanted, saved=4, E=table",
+        "lines.pointwise(text, wanted, saved=4, E=table",
         "gpt2 full at 1024",
     ),
     (
@@ -529,8 +529,11 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     (
         "no state of convolutions with taps of the token",
         "equations.convolution",
-        '_keep(lines, name, rest, kernel, before)\n    lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)',
-        'lines.pointwise(_added(y, f"{name}̂[t,{rest}]", terms), saved=2)',
+        (
+            "_keep(lines, name, rest, lines.scope[token].symbol, before)\n    "
+            'lines.pointwise(_added(lines, y, f"{name}̂[t,{rest}]", terms), saved=2)'
+        ),
+        'lines.pointwise(_added(lines, y, f"{name}̂[t,{rest}]", terms), saved=2)',
         "inkling-2-small cache at 1024",
     ),
     ("sinks of the token left out", "equations.attention", ', W_T="token_sinks"', "", "inkling-2-small total"),
