@@ -68,7 +68,7 @@ def _answered(arguments: list[str]) -> tuple[Answer, Output] | int | None:
     first = arguments[0] if arguments else "--help"
     completing = COMPLETION in os.environ
     if first.startswith("-") or completing:
-        commands = {name: Command(function(name)) for name in names()}
+        commands = {name: Command(function(name)) for name in (_completed() if completing else names())}
     else:
         commands = {first: Command(function(_known(first)))}
         values = words.read(commands[first].parameters, arguments[1:])
@@ -97,6 +97,16 @@ def _report(error: InputError, arguments: Sequence[str]) -> None:
 
 
 COMPLETION = "_GPTCALC_COMPLETE"  # set by the shell when it asks for completions
+LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")  # where bash, and where the others put the command line
+
+
+def _completed() -> list[str]:
+    """The commands that a line to be completed may be of: the one that it names, where that word is done."""
+    line = next((os.environ[key] for key in LINES if key in os.environ), "")
+    _, behind, rest = line.lstrip().partition(" ")
+    name, behind, _ = rest.lstrip().partition(" ")
+    known = names()
+    return [name] if behind and name in known else known
 
 
 def names() -> list[str]:

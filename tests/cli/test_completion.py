@@ -40,6 +40,22 @@ def test_every_shell_is_answered(shell: str) -> None:
     assert asked("gptcalc fit gpt2 --device h100-", shell) == [n for n in devices.names() if n.startswith("h100-")]
 
 
+@pytest.mark.parametrize("variable", cli.LINES)
+@pytest.mark.parametrize(
+    ("line", "alone"),
+    [
+        ("gptcalc params ll", True), ("gptcalc params ", True), ("gptcalc  params --json x", True),
+        ("gptcalc params", False), ("gptcalc pa", False), ("gptcalc ", False), ("gptcalc parms ll", False),
+        ("gptcalc", False), ("", False),
+    ],
+)  # fmt: skip
+def test_the_command_of_a_line_is_loaded_alone(
+    line: str, alone: bool, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, line)
+    assert cli._completed() == (["params"] if alone else cli.names())
+
+
 def offered(line: str) -> list[str]:
     """What completes the last word of a command line, asked without a shell."""
     _, command, *words = line.split(" ")
