@@ -589,11 +589,13 @@ def test_dbrx_turns_by_its_rotary_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("model_type", "said"),
-    [("bert", "a second bias"), ("bart", "one for both"), ("t5", "as published files have them")],
-)
-def test_what_version_5_makes_of_untied_tables_is_said(model_type: str, said: str) -> None:
+    [("bert", "a second bias"), ("nomic_bert", "a second bias"), ("bart", "one for both"),
+     ("t5", "as published files have them")],
+)  # fmt: skip
+@pytest.mark.parametrize("tied", [False, None])
+def test_what_version_5_makes_of_untied_tables_is_said(model_type: str, said: str, tied: bool | None) -> None:
     """BertForMaskedLM then has a bias that nothing reads, BART's class four tables, T5's one."""
-    notes = read({"model_type": model_type, "tie_word_embeddings": False}).notes
+    notes = read({"model_type": model_type, "tie_word_embeddings": tied}).notes
     assert any(said in note for note in notes)
 
 

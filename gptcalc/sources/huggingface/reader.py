@@ -72,8 +72,9 @@ def tied(otherwise: str) -> Hole:
 
     def read(fields: Fields) -> bool | None:
         found = fields.flag("tie_word_embeddings")
-        if not found and fields.present("tie_word_embeddings"):
-            fields.notes.append(f"{fields.within}tie_word_embeddings is false: {otherwise}")
+        if not found and "tie_word_embeddings" in fields.values:
+            said = shown(fields.values["tie_word_embeddings"])
+            fields.notes.append(f"{fields.within}tie_word_embeddings is {said}: {otherwise}")
         return found
 
     return Hole(read)
