@@ -54,9 +54,17 @@ class Config(NamedTuple):
     repository: Repository
 
 
+def _as_huggingfaces(reference: str) -> str:
+    """A page of the hub that HF_ENDPOINT names, such as a mirror, as that of huggingface.co."""
+    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+    if endpoint and reference.startswith(f"{endpoint}/"):
+        return f"https://huggingface.co{reference.removeprefix(endpoint)}"
+    return reference
+
+
 def repository(reference: str) -> Repository | None:
     """What a reference means: org/name, org/name@revision, the page of a model. None: something else."""
-    match = URL.fullmatch(reference) or ID.fullmatch(reference)
+    match = URL.fullmatch(_as_huggingfaces(reference)) or ID.fullmatch(reference)
     return None if match is None else Repository(match[1], match[2])
 
 
@@ -200,7 +208,7 @@ class GgufFile(NamedTuple):
 
 def gguf_file(reference: str) -> GgufFile | None:
     """What org/name/FILE.gguf, org/name@revision/FILE.gguf and the page of such a file mean."""
-    match = GGUF_URL.fullmatch(reference) or GGUF_ID.fullmatch(reference)
+    match = GGUF_URL.fullmatch(_as_huggingfaces(reference)) or GGUF_ID.fullmatch(reference)
     return None if match is None else GgufFile(Repository(match[1], match[2]), match[3])
 
 

@@ -731,3 +731,43 @@ def test_what_xlstms_class_cannot_run_is_refused() -> None:
         read({"model_type": "xlstm", "embedding_dim": 64})
     with pytest.raises(InputError, match="3 heads do not divide"):
         read({"model_type": "xlstm", "num_heads": 3})
+
+
+COHERE2_MOE = {"model_type": "cohere2_moe", **SMALL, "num_experts": 6, "num_experts_per_tok": 2}
+LFM3 = {"model_type": "lfm3", **SMALL, "attention_bias": True, "intermediate_size": 128}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({**COHERE2_MOE, "num_shared_experts": 1, "mlp_layer_types": ["dense"] * 3 + ["sparse"]}, 240_384),
+        (LFM3, 168_864),
+        ({"model_type": "falcon_mamba", "vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 4,
+          "use_falcon_mambapy": True}, 137_088),
+        ({"model_type": "granite_swa", **SMALL, "layer_rope_theta": [1e4] * 4, "rope_theta": 1e4}, 129_680),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_what_was_refused_though_the_class_runs_it(config: dict[str, Any], expected: int) -> None:
+    assert total(config) == expected
+
+
+def test_indexers_of_layers_that_are_not_there_do_not_matter() -> None:
+    config = {"model_type": "minimax_m3_vl_text", "layer_types": ["full_attention"] * 60, "index_head_dim": 64}
+    assert all(m.index is None for m in arch(config).mixers() if isinstance(m, Attention))
+
+
+def test_gpt2s_scores_have_the_factor_that_its_config_says() -> None:
+    """GPT2Attention.forward; by the layer's number in Mistral's GPT-2 (stanford-crfm)."""
+    config = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 3}
+    plain = arch(config)
+
+    def factors(**changed: bool) -> list[float]:
+        found = arch({**config, **changed})
+        assert params(found).total == params(plain).total
+        return [m.score_scale for block in found.blocks() for m in sublayers(block) if isinstance(m, Attention)]
+
+    assert factors(scale_attn_weights=False) == [1, 1, 1]
+    assert factors(scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True) == [1 / 4, 1 / 8, 1 / 12]
+    both = factors(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False)
+    assert both == [1, 1 / 2, 1 / 3]

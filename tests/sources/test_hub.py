@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gptcalc.sources.hub import Repository, repository
+from gptcalc.sources.hub import GgufFile, Repository, gguf_file, repository
 from tests.conftest import Result
 from tests.sources.checkpoints import (
     DEEPSEEK_V3,
@@ -50,6 +50,14 @@ TOTAL = 2 * 96 + 8 + 2 * LAYER
 )
 def test_what_names_a_repository(reference: str, meant: Repository | None) -> None:
     assert repository(reference) == meant
+
+
+def test_pages_of_the_endpoint_are_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror.local:8080/")
+    page = "http://mirror.local:8080/org/name"
+    assert repository(f"{page}/tree/v1.0") == Repository("org/name", "v1.0")
+    assert gguf_file(f"{page}/blob/main/a.gguf") == GgufFile(Repository("org/name", "main"), "a.gguf")
+    assert repository("http://other.local/org/name") is None
 
 
 @pytest.fixture

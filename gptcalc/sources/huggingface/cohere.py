@@ -16,6 +16,7 @@ from gptcalc.sources.huggingface.reader import (
     layernorm,
     number,
     optional,
+    preferred,
     rmsnorm,
     sites,
     size,
@@ -129,7 +130,7 @@ COHERE2_MOE = COHERE2.but(
         "layers": stack(mixers, feed_forward, "|"),
         "norm": Hole(norm),
         "turned": {"like": "attn", "position": "rope"},
-        "mlp": {"activation": "swiglu", "d_ff": size("prefix_dense_intermediate_size")},
+        "mlp": {"activation": "swiglu", "d_ff": preferred("prefix_dense_intermediate_size", "intermediate_size")},
         "moe": {
             "n_experts": size("num_experts"),
             "top_k": size("num_experts_per_tok"),

@@ -108,11 +108,13 @@ WINDOWED: dict[str, Any] = {
 
 GRANITE_SWA = GRANITE.but(
     document={"layers": stack(windows_and_bases, "mlp"), **WINDOWED},
+    irrelevant=("rope_theta",),  # where each layer has a base of its own
     names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
 )
 
 GRANITEMOE_SWA = GRANITEMOE.but(
     document={"layers": stack(windows_and_bases, "moe"), **WINDOWED},
+    irrelevant=("rope_theta",),  # where each layer has a base of its own
     names=in_layers(PREFIX, {"attn.sinks": bare("self_attn.sinks")}),
 )
 

@@ -8,7 +8,7 @@ from gptcalc.sources.huggingface.experts import own_experts
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
 from gptcalc.sources.huggingface.pattern import FULL, SLIDING, Units, first, listed, stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, flag, number, optional, rmsnorm, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import bare, fused, in_layers
 
@@ -120,6 +120,7 @@ LFM3 = LFM2.but(
         "layers": stack(listed("layer_types", {FULL: "attn", SLIDING: "local", "conv": "conv"}, periods), "mlp"),
         "norm_at": when("use_sandwich_norm", "sandwich"),
         "d_ff": size("intermediate_size"),
+        "bias": sites(attn="attention_bias"),
         "attn": {"qk_norm": "head", "gate": when("use_attention_gate", "head")},
         "local": {"like": "attn", "window": optional("sliding_window"), "rope": rope(layer_type=SLIDING)},
     },

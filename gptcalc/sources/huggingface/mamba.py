@@ -191,7 +191,8 @@ MAMBA = LLAMA.but(
 FALCON_MAMBA = MAMBA.but(
     document={
         "mamba": {**MAMBA.document["mamba"], "inner_norm": {"weight": False, "eps": number("mixer_rms_eps")}},
-    }
+    },
+    irrelevant=("use_falcon_mambapy",),
 )
 
 

@@ -138,7 +138,16 @@ MINIMAX_M3 = replace(
             f"{SPARSE}.sparse_score_type": "max",
             f"{SPARSE}.sparse_init_block": 0,
         },
-        irrelevant=("first_k_dense_replace", "rotary_dim", "num_nextn_predict_layers"),
+        irrelevant=(
+            "first_k_dense_replace",
+            "rotary_dim",
+            "num_nextn_predict_layers",
+            "index_n_heads",
+            "index_head_dim",
+            "index_block_size",
+            "index_topk_blocks",
+            "index_local_blocks",
+        ),  # the last where no layer chooses blocks
         names=in_layers(
             PREFIX,
             {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from gptcalc.sources.huggingface.gpt2 import GPT2
 from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, _plain
-from gptcalc.sources.huggingface.reader import Reader, layernorm, optional, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm, optional, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import QKV, fused, in_layers
 
 GPT_BIGCODE = GPT2.but(
-    document={"n_kv_heads": when("multi_query", 1)},
+    document={
+        "n_kv_heads": when("multi_query", 1),
+        "attn": {"scale": Hole(lambda fields: 1.0 if fields.flag("scale_attn_weights") is False else None)},
+    },
+    only={"scale_attn_weights": (True, False)},
     irrelevant=("num_key_value_heads", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache"),
     names=in_layers(
         "transformer.h.{l}.",
