@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gptcalc.analysis.memory.account import memory
+from gptcalc.analysis.memory.weights import total
 from gptcalc.analysis.params import params
 from gptcalc.sources import load
 
@@ -352,3 +353,14 @@ def test_videollama_3() -> None:
         "max_position_embeddings": 32768, "use_sliding_window": False, "vision_encoder": None,
     }  # fmt: skip
     assert weights(config) == 16_089_489_888 - 2 * vision
+
+
+@pytest.mark.parametrize(("preset", "size"), [("falcon-40b", 83_671_941_120), ("falcon-180b", 359_045_130_240)])
+def test_tied_heads_that_files_hold(preset: str, size: int) -> None:
+    """Decentralised-AI/falcon-40b and Alikhan13r/falcon-180B-chat: their indices name lm_head.weight, which llama.cpp's
+    converter then writes too, and quantises to q8_0."""
+    model = load(preset).architecture
+    table = model.v * model.d
+    assert 2 * (params(model).total + table) == size
+    vectors = (total(model, "gguf-bf16") - size) // 2  # norms, which take four bytes a number in any file
+    assert total(model, "q8_0") == (size // 2 - vectors) * 34 // 32 + 4 * vectors
