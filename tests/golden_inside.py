@@ -1,7 +1,7 @@
-"""How tests/golden/diffusion_gemma, ernie4_5_vl_moe and voxtral_realtime were made: by hand, where Hugging Face
-transformers is.
+"""How tests/golden/diffusion_gemma, ernie4_5_vl_moe, glm5_next and voxtral_realtime were made: by hand, where Hugging
+Face transformers is.
 
-    python -m tests.golden_inside FOLDER
+    python -m tests.golden_inside FOLDER      # or FOLDER glm5_next
 
 with transformers 5.24.0 and PyTorch 2.13.0 on a CPU, eager attention and experts; nothing of the program is imported.
 Into FOLDER go all models, to be compared with what is there: config.json and model.safetensors are the same bytes.
@@ -49,6 +49,18 @@ CONFIGS: dict[str, dict[str, Any]] = {
         },
         "vision_config": {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "patch_size": 4},
     },
+    "glm5_next": {
+        "text_config": {
+            **SIZES, "num_hidden_layers": 5, "num_key_value_heads": 4, "intermediate_size": 40, "q_lora_rank": 14,
+            "moe_intermediate_size": 24, "n_routed_experts": 6, "num_experts_per_tok": 2, "kv_lora_rank": 12,
+            "qk_nope_head_dim": 10, "v_head_dim": 9, "swiglu_limit": 0.7, "index_n_heads": 3, "index_head_dim": 11,
+            "index_topk": 4, "index_kpool": 2, "linear_head_dim": 8, "linear_num_heads": 3,
+            "linear_conv_kernel_dim": 3, "hc_mult": 3, "hc_sinkhorn_iters": 4, "n_group": 2, "topk_group": 1,
+            "layer_types": ["linear_attention", "indexed_attention"] * 2 + ["linear_attention"],
+            "mlp_layer_types": ["dense"] + ["sparse"] * 4, "pad_token_id": 0,
+        },
+        "vision_config": {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "patch_size": 4},
+    },
     "voxtral_realtime": {
         "text_config": {**SIZES, "hidden_size": 24, "intermediate_size": 40, "head_dim": 12, "sliding_window": 5},
         "audio_config": {**SMALL, "num_attention_heads": 2, "head_dim": 8, "num_mel_bins": 4},
@@ -56,10 +68,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 CLASSES = {
-    "diffusion_gemma": "DiffusionGemma", "ernie4_5_vl_moe": "Ernie4_5_VLMoe", "voxtral_realtime": "VoxtralRealtime",
+    "diffusion_gemma": "DiffusionGemma", "ernie4_5_vl_moe": "Ernie4_5_VLMoe", "glm5_next": "Glm5Next",
+    "voxtral_realtime": "VoxtralRealtime",
 }  # fmt: skip
 #: what the classes are for; the others are for conditional generation
 FOR = {"diffusion_gemma": "BlockDiffusion"}
+FLOAT32 = torch.float32
 #: which tokens are an image's
 IMAGES = np.array([False] * 3 + [True] * 5 + [False] * 5)
 
@@ -72,7 +86,7 @@ def run(model: Any, tokens: torch.Tensor, cache: Any = None, start: int = 0) -> 
     if model.config.model_type == "voxtral_realtime":
         delay = torch.full((1,), model.config.default_num_delay_tokens, dtype=model.lm_head.weight.dtype)
         told["t_cond"] = whole.time_embedding(delay)[None]
-    else:
+    elif model.config.model_type == "ernie4_5_vl_moe":
         kinds = torch.tensor(IMAGES[start : start + tokens.shape[1]])[None].int()
         told["moe_mm_token_type_ids"] = kinds
     return inner(inputs_embeds=inner.embed_tokens(tokens), cache=cache, use_cache=True, **told)
@@ -111,17 +125,23 @@ def make(name: str, folder: Path) -> None:
         for key, parameter in model.named_parameters():
             if key.endswith("gate.weight"):
                 parameter.add_(torch.randn(parameter.shape))
+    if name == "glm5_next":
+        for key, parameter in model.named_parameters():
+            if "kpool_compress" in key:
+                parameter.add_(torch.randn(parameter.shape) * 2)
     tokens = torch.randint(3, 97, (1, TOKENS))
     folder.mkdir(parents=True, exist_ok=True)
     told = {"architectures": [type(model).__name__], "model_type": name, **CONFIGS[name]}
     (folder / "config.json").write_text(json.dumps(told, indent=2, sort_keys=True) + "\n")
-    buffers = dict(model.named_buffers()) if name == "diffusion_gemma" else {}
-    own = {key: value for key, value in buffers.items() if key.endswith("layer_scalar")}
+    buffers = dict(model.named_buffers())
+    own = {key: value for key, value in buffers.items() if name == "diffusion_gemma" and key.endswith("layer_scalar")}
     for scalar in own.values():
         scalar.add_(torch.randn(scalar.shape) * 0.2)
-    stored = ".decoder." if name == "diffusion_gemma" else ".language_model."
+    own |= {key: value for key, value in buffers.items() if "correction_bias" in key}
+    stored = {"diffusion_gemma": (".decoder.",), "glm5_next": (".language_model.", "lm_head.")}
     everywhere = model.named_parameters(remove_duplicate=False)
-    text = {key: value for key, value in everywhere if stored in key} | own
+    kept = stored.get(name, (".language_model.",))
+    text = {key: value for key, value in everywhere if any(part in key for part in kept)} | own
     save_file(text, folder / "model.safetensors", metadata={"format": "pt"})
     truths = {"input_ids": tokens.numpy()}
     canvas = torch.randint(3, 97, (1, CONFIGS[name].get("canvas_length", 0)))
@@ -132,16 +152,18 @@ def make(name: str, folder: Path) -> None:
     if name == "ernie4_5_vl_moe":
         truths["images"] = IMAGES
     single, torch.float = torch.Tensor.float, torch.float64  # which the router names
+    if name == "glm5_next":
+        torch.float32 = torch.float64  # which norms and delta rules name
     double = as_float64(model)
     if canvas.numel():
         truths |= denoised(double, tokens, canvas, torch.from_numpy(truths["before"]), "_f64")
     else:
         truths |= logits(double, tokens, "_f64")
-    torch.Tensor.float, torch.float = single, torch.float32
-    torch.set_default_dtype(torch.float32)
+    torch.Tensor.float, torch.float, torch.float32 = single, FLOAT32, FLOAT32
+    torch.set_default_dtype(FLOAT32)
     np.savez_compressed(folder / "io.npz", **truths)
 
 
 if __name__ == "__main__":
-    for each in CONFIGS:
+    for each in sys.argv[2:] or CONFIGS:
         make(each, Path(sys.argv[1]) / each)

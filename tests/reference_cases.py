@@ -59,6 +59,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
                 "index": {"n_heads": 2, "d": 9, "top_k": 4}},
         "again": {"like": "mla", "index": {"n_heads": 2, "d": 9, "top_k": 4, "shared": True}},
     },
+    "sparse by blocks": {
+        "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 2, "d_ff": 19, "layers": "mla+mlp again+mlp",
+        "streams": {"n": 2, "iterations": 3, "end": "mean"},
+        "mla": {"q_rank": 13, "kv_rank": 11, "d_nope": 5, "d_rope": 0, "d_v": 7, "position": "none",
+                "index": {"n_heads": 2, "d": 9, "top_k": 2, "block": 3}},
+        "again": {"like": "mla", "index": {"n_heads": 2, "d": 10, "top_k": 1, "block": 2}},
+    },
     "nested": {
         "d": 27, "v": 61, "c": 40, "n_heads": 3, "n_layers": 1, "d_ff": 19, "layers": "n*[mla+(mlp+mla+mlp)|moe]",
         "mla": {"kv_rank": 11, "d_nope": 5, "d_rope": 4, "d_v": 7, "q_scale": 1.3, "kv_scale": 1.7,

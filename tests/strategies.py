@@ -204,6 +204,8 @@ def latents(draw: st.DrawFn, position: str) -> Document:
     if draw(st.integers(1, 6)) == 1:
         section |= {"d_rope": 0, "position": "none"}
         section.pop("rope", None)
+        if "index" in section and draw(st.booleans()):
+            section["index"] |= {"block": draw(st.integers(2, 3)), "top_k": draw(st.integers(1, 3))}
     elif position == "rope":
         section["position"] = "rope"
     return section
@@ -409,9 +411,11 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     hyper = hyper and not mixing and draw(st.integers(1, 4)) == 1
     if hyper:
         document["streams"] = {"n": draw(st.integers(2, 3)), "iterations": draw(st.integers(1, 3))}
+        maybe(draw, document["streams"], "end", st.just("mean"), odds=3)
         if draw(st.booleans()):
             document["streams"] |= {"mixed": False, "magnitude": 1.7}
-            maybe(draw, document["streams"], "rank", st.integers(2, 5))
+            if "end" not in document["streams"]:
+                maybe(draw, document["streams"], "rank", st.integers(2, 5))
     rope = sections[mixers[0]].get("rope")
     if len(mixers) == 1 and rope is not None and rope.get("scaling", {}).get("kind") != "proportional":
         maybe(draw, document, "learned_frequencies", st.just(True), odds=5)

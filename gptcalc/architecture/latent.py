@@ -4,6 +4,7 @@ import math
 from typing import Annotated, Literal, TypeAlias
 
 from gptcalc.architecture.base import (
+    AtMost,
     Count,
     Flat,
     Heads,
@@ -11,6 +12,7 @@ from gptcalc.architecture.base import (
     Inner,
     Narrow,
     Positive,
+    Several,
     Small,
     Strict,
     Turned,
@@ -28,17 +30,21 @@ class Indexer(Strict, frozen=True, kw_only=True):
     """DeepSeek sparse attention's indexer: small heads choose the top_k keys; `shared` reuses the last own choice.
 
     Its queries come from the normed bottleneck of the queries; with a `q_norm`, from the sublayer's input, so normed.
+
+    block: so many tokens become one key, a mixture with learned weights, channel by channel; the top_k complete blocks
+    of tokens are attended to, and the tokens that fill none (GLM-5.3-Flash).
     """
 
     n_heads: Heads  # index heads
     d: Turned  # channels of an index head
-    top_k: Window  # keys that are attended to
+    top_k: Window  # keys that are attended to, or blocks
     shared: bool = False  # the last own choice is reused
     pairing: Literal["half", "adjacent"] = "half"  # how its channels turn
     q_norm: Norm | None = None
     k_norm: Norm = Norm(kind="layernorm", eps=1e-6)
     ssmax: bool = False  # as in LatentAttention, with weights of its own
     rotates: Literal["first", "last"] = "first"  # which of its channels turn
+    block: Annotated[Several, AtMost(2)] | None = None  # tokens of a key; default one
 
 
 class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", frozen=True, kw_only=True):
@@ -80,6 +86,8 @@ class LatentAttention(Sublayer, tag_field="sublayer", tag="latent_attention", fr
             raise InputError(f"{name}.k_rope_norm: there is no rotary key (d_rope)")
         if self.index is not None and self.window is not None:
             raise InputError(f"{name}: window and index exclude each other")
+        if self.index is not None and self.index.block is not None and self.d_rope:
+            raise InputError(f"{name}.index.block: not defined together with a rotary key", "set d_rope: 0")
         if self.index is not None and (self.q_rank is None) == (self.index.q_norm is None):
             raise InputError(f"{name}.index: the indexer's queries need q_rank, or else q_norm")
 

@@ -102,39 +102,51 @@ def _compress(
     both: str,
     key: str,
 ) -> None:
-    """Entries `to`[χ,one] from projections onto the channels `both`; what is needed of the open entry stays, too.
+    """Entries `to`[χ,one] from projections onto the channels `both`, normed, and turned as their first tokens."""
+    now = Completed(c.every)
+    name = to.removeprefix("C")
+    content = f"c_C{name}"
+    lines.sum(f"{content}[t,{both}] = Σ_i n[t,i]·W_CK{name}[i,{both}]", saved=2, **_marked(f"W_CK{name}", f"{key}.kv"))
+    mixture(lines, c.every, content, to, one, both, key, c.overlap)
+    whole = f"{to}[χ,{one}]"
+    norm_line(lines, a.latent_norm, whole, whole, one, f"{key}.norm", name=f"_C{name}", saved=2, condition=now)
+    _rotate(lines, rotation, whole, f"{lines.scope['κ'].symbol}·χ", now)
+    lines.store(f"{to}[χ,{one}] = {whole}", "index keys" if name else "entries", Entries(c.every))
+
+
+def mixture(
+    lines: Lines, every: int, content: str, to: str, one: str, both: str, key: str, overlap: bool = False
+) -> None:
+    """`content`[t,both] → entries `to`[χ,one], channel by channel, by weights that a projection makes; what is needed
+    of the open entry stays, too.
 
     Where entries overlap, the first half of the channels is for the tokens of the entry before: token ķ of an entry
     is its own from `every` on, and then has the second half.
     """
-    now = Completed(c.every)
+    now = Completed(every)
     name = to.removeprefix("C")
-    content, weight, share, table = f"c_C{name}", f"w_C{name}", f"β{name}", f"P{name}"
+    weight, share, table, kept = f"w_C{name}", f"β{name}", f"P{name}", f"c_C{name}_E"
     m = lines.scope["κ"].symbol
-    lines.sum(f"{content}[t,{both}] = Σ_i n[t,i]·W_CK{name}[i,{both}]", saved=2, **_marked(f"W_CK{name}", f"{key}.kv"))
     lines.sum(f"{weight}[t,{both}] = Σ_i n[t,i]·W_CG{name}[i,{both}]", saved=2, **_marked(f"W_CG{name}", f"{key}.gate"))
     for what, of in (("O_c", content), ("O_w", weight)):
         lines.store(f"{what}{name}[κ,{both}] = {of}[{m}·⌊S/{m}⌋ + κ,{both}]", "open entry", Constant())
-        if c.overlap:
+        if overlap:
             lines.store(f"{what}_P{name}[κ,{one}] = {of}[{m}·⌊S/{m}⌋ − {m} + κ,{one}]", "open entry", Constant())
-    if c.overlap:
+    if overlap:
         width = lines.scope[one].symbol
         token, channel = f"{m}·(χ − 1) + ķ", f"{one} + {width}·⌊ķ/{m}⌋"
         place = f"κ = ķ − {m}·⌊ķ/{m}⌋, {both} = {channel}"
     else:
-        token, channel, place = f"{m}·χ + ķ", one, f"κ = ķ, {both} = {one}"
+        token, channel = f"{m}·χ + ķ", one
+        place = "κ = ķ" if both == one else f"κ = ķ, {both} = {one}"
     lines.pointwise(
         f"{share}[χ,ķ,{one}] = softmax_ķ({weight}[{token},{channel}] + {table}[κ,{both}]), {place}",
         now,
         saved=2,
         **_marked(table, f"{key}.position"),
     )
-    lines.pointwise(f"{content}_E[χ,ķ,{one}] = {content}[{token},{channel}]", now)
-    lines.sum(f"{to}[χ,{one}] = Σ_ķ {share}[χ,ķ,{one}]·{content}_E[χ,ķ,{one}]", now, saved=2)
-    whole = f"{to}[χ,{one}]"
-    norm_line(lines, a.latent_norm, whole, whole, one, f"{key}.norm", name=f"_C{name}", saved=2, condition=now)
-    _rotate(lines, rotation, whole, f"{m}·χ", now)
-    lines.store(f"{to}[χ,{one}] = {whole}", "index keys" if name else "entries", Entries(c.every))
+    lines.pointwise(f"{kept}[χ,ķ,{one}] = {content}[{token},{channel}]", now)
+    lines.sum(f"{to}[χ,{one}] = Σ_ķ {share}[χ,ķ,{one}]·{kept}[χ,ķ,{one}]", now, saved=2)
 
 
 def _marked(name: str, key: str) -> dict[str, Any]:

@@ -73,6 +73,9 @@ def spread(lines: Lines, s: Streams) -> None:
 
 def end(lines: Lines, s: Streams) -> None:
     """X[t,λ,i] → x[t,i], for the final norm."""
+    if s.end == "mean":
+        lines.pointwise("x[t,i] = mean_λ(X[t,λ,i])", Wanted(), 2)
+        return
     if s.rank is not None:
         _join_channels(lines, s, Wanted())
         return

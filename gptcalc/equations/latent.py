@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention_heads import gated, growth
-from gptcalc.equations.conditions import Near, Pairs
+from gptcalc.equations.compressed import mixture
+from gptcalc.equations.conditions import Entries, Near, Pairs
 from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
@@ -44,6 +45,11 @@ def scope(a: LatentAttention, d: Index, symbols: Symbols) -> dict[str, Index]:
     if a.index is not None:
         letters["j"] = symbols.index("index_heads", a.index.n_heads, "heads", name)
         letters["ι"] = symbols.index("d_index", a.index.d, "channels", name)
+        if a.index.block is not None:
+            block = symbols.number("block", a.index.block, name)
+            letters["χ"] = Index(f"⌊S/{block}⌋", 0, "entries", every=a.index.block)
+            letters["ń"] = Index(f"⌊S/{block}⌋+1", 0, "entries", every=a.index.block)
+            letters["κ"] = letters["ķ"] = symbols.index("block", a.index.block, "taps", name)
     return letters | pairs_scope(a.rope, rope, symbols, name)
 
 
@@ -65,7 +71,7 @@ def latent_attention(
             lines.read("J(t) = J_before(t)")
         else:
             _indexer(lines, a.index, rotation, _last(lines) if a.index.rotates == "last" else "")
-        pairs = Pairs(top_k=a.index.top_k)
+        pairs = seen(a.index)
     if cache == "latent" and a.kv is None:
         _store_latent(lines, a)
     if form == "expanded":
@@ -78,6 +84,13 @@ def latent_attention(
         gated(lines, a.gate, "t", "h", "w", "c_B[t,ẏ]" if a.raw_queries else "n[t,i]")
     bias = plus("b_O[i]", "out" in a.bias)
     lines.sum(f"y[t,i] = Σ_{{h,w}} o[t,h,w]·W_O[h,w,i]{bias}", W_O=Mark("out", "out"), b_O="out.bias")
+
+
+def seen(index: Indexer) -> Pairs:
+    """What an indexer's choice lets a token see."""
+    if index.block is None:
+        return Pairs(top_k=index.top_k)
+    return Pairs(top_k=index.top_k + 1, block=index.block, complete=True)  # and the tokens that fill none
 
 
 def _queries(lines: Lines, a: LatentAttention, rotation: Rotation | None) -> None:
@@ -176,16 +189,33 @@ def _indexer(lines: Lines, index: Indexer, rotation: Rotation | None, first: str
         text = "q_I[t,j,ι] = q_I[t,j,ι]·(s_I[j]·ln(t + 1) + b_I[j])"
         lines.pointwise(text, saved=2, s_I="index.ssmax.scale", b_I="index.ssmax.bias")
     lines.sum("k_I[t,ι] = Σ_i n[t,i]·W_IK[i,ι]", saved=2, W_IK=Mark("index.k", "index keys"))
-    norm_line(lines, index.k_norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name="_I", saved=2)
+    name = "_I" if index.block is None else "_J"  # β_I are shares of tokens there
+    norm_line(lines, index.k_norm, "k_I[t,ι]", "k_I[t,ι]", "ι", "index.k_norm", name=name, saved=2)
     if rotation is not None:
         rotation.turn(lines, "q_I[t,j,ι]", "ι", first=first, pairing=index.pairing)
         rotation.turn(lines, "k_I[t,ι]", "ι", first=first, pairing=index.pairing)
+    if index.block is not None:
+        _pooled(lines, index, index.block)
+        return
     lines.store("K_I[s,ι] = k_I[s,ι]", "index keys", Pairs())
     lines.sum("ω_I[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
     lines.sum("ζ[t,s,j] = Σ_ι q_I[t,j,ι]·K_I[s,ι]", Pairs())
     lines.pointwise("ζ[t,s,j] = relu(ζ[t,s,j])", Pairs())
     lines.sum("I[t,s] = Σ_j ω_I[t,j]·ζ[t,s,j]", Pairs())
     lines.pointwise(f"J(t) = top_{{s | s ≤ t}}({lines.number('index_top_k', index.top_k)}, I[t,s])")
+
+
+def _pooled(lines: Lines, index: Indexer, block: int) -> None:
+    """The same with one key for each complete block, a mixture of its tokens' keys: the top_k blocks are attended to,
+    and the tokens that fill none."""
+    mixture(lines, block, "k_I", "C_I", "ι", "ι", "index.compress")
+    lines.store("C_I[χ,ι] = C_I[χ,ι]", "index keys", Entries(block))
+    lines.sum("ω_I[t,j] = Σ_i n[t,i]·W_IW[i,j]", saved=2, W_IW="index.weights")
+    lines.sum("ζ[t,χ,j] = Σ_ι q_I[t,j,ι]·C_I[χ,ι]", Entries(block))
+    lines.pointwise("ζ[t,χ,j] = relu(ζ[t,χ,j])", Entries(block))
+    lines.sum("I[t,χ] = Σ_j ω_I[t,j]·ζ[t,χ,j]", Entries(block))
+    lines.pointwise(f"I_B[t,ń] = {{∞ if ń = ⌊(t + 1)/{lines.number('block', block)}⌋; I[t,ń] otherwise}}")
+    lines.pointwise(f"J(t) = top_ń({lines.number('index_top_k', index.top_k + 1)}, I_B[t,ń])")
 
 
 def _softmax(lines: Lines, a: LatentAttention, pairs: Pairs, dropout: bool) -> None:

@@ -100,22 +100,22 @@ def _turned_back(a: CompressedAttention, o: Array, step: Step) -> Array:
 
 
 @dataclass(frozen=True)
-class Compressor:
-    """Makes entries of width h from tokens, under one prefix of weights."""
+class Mixtures:
+    """Mixes entries of width h from tokens, `every` to one, under one prefix of weights."""
 
-    c: Compression
+    every: int
     h: int
-    a: CompressedAttention
+    overlap: bool = False
 
     @property
     def both(self) -> int:
         """What a token contributes: to its own entry, and where entries overlap to the next one, which stands first."""
-        return 2 * self.h if self.c.overlap else self.h
+        return 2 * self.h if self.overlap else self.h
 
-    def entries(self, x: Array, w: Weights, step: Step) -> Array:
-        """All complete entries so far: (B, W, h)."""
-        m, key = self.c.every, w.prefix.rstrip(".")
-        content, weight = (step.linear(x, w, name, self.both) for name in ("kv", "gate"))  # (B, T, both)
+    def completed(self, content: Array, x: Array, w: Weights, step: Step) -> Array:
+        """The entries that this step completes, of the content (B, T, both) of tokens x: (B, C, h)."""
+        m, key = self.every, w.prefix.rstrip(".")
+        weight = step.linear(x, w, "gate", self.both)  # (B, T, both)
         position = w("position", m, self.both)
         first = step.start // m  # the entry that is open as the step begins
         made = step.length // m - first
@@ -123,18 +123,17 @@ class Compressor:
         whole = made * m
         parts = (x.shape[0], made, m, self.both)
         closed = [content[:, :whole].reshape(*parts), weight[:, :whole].reshape(*parts) + position]
-        if self.c.overlap:
+        if self.overlap:
             before = (("kv before", 0.0), ("gate before", -math.inf))  # before the first entry there is nothing
             closed = [
                 self._with_the_entry_before(array, nothing, name, key, step)
                 for array, (name, nothing) in zip(closed, before, strict=True)
             ]
-        new = self._mixed(closed[0], closed[1], w, step, (np.arange(0, made, like=step.tokens) + first) * m)
-        return step.cache.append(key, "entries", new)
+        return self._mixed(closed[0], closed[1], step)
 
     def _kept(self, new: Array, name: str, key: str, step: Step) -> Array:
         """The open entry's tokens, then the new ones; the cache has room for those of one entry."""
-        m = self.c.every
+        m = self.every
         held = step.cache.state(key, name, np.zeros((new.shape[0], m, new.shape[-1]), step.dtype))
         joined: Array = np.concatenate([held, new], axis=1)
         step.cache.put(key, name, joined[:, joined.shape[1] - m :])
@@ -149,20 +148,29 @@ class Compressor:
         both: Array = np.concatenate([firsts[:, :made], tokens[..., self.h :]], axis=2)
         return both
 
-    def _mixed(self, content: Array, weight: Array, w: Weights, step: Step, positions: Array) -> Array:
-        """(B, C, L, h) each -> (B, C, h): every channel its own mixture of the L tokens, normed and turned."""
+    def _mixed(self, content: Array, weight: Array, step: Step) -> Array:
+        """(B, C, L, h) each -> (B, C, h): every channel its own mixture of the L tokens."""
         share = softmax(weight.swapaxes(-1, -2))  # (B, C, h, L)
         content = content.swapaxes(-1, -2)[..., None]  # (B, C, h, L, 1)
-        mixture = step.dot(share[..., None, :], content, "values")[..., 0, 0]  # (B, C, h)
-        mixture = normed(mixture, self.a.latent_norm, w.at("norm"))
-        return _turned(self.a, mixture[:, :, None], step, positions)[:, :, 0]
+        mixture: Array = step.dot(share[..., None, :], content, "values")[..., 0, 0]  # (B, C, h)
+        return mixture
+
+
+def _compressed(a: CompressedAttention, c: Compression, h: int, x: Array, w: Weights, step: Step) -> Array:
+    """All complete entries so far, normed, and turned as their first tokens: (B, W, h)."""
+    mixtures = Mixtures(c.every, h, c.overlap)
+    new = mixtures.completed(step.linear(x, w, "kv", mixtures.both), x, w, step)
+    new = normed(new, a.latent_norm, w.at("norm"))
+    first = np.arange(0, new.shape[1], like=step.tokens) + step.start // c.every
+    new = _turned(a, new[:, :, None], step, first * c.every)[:, :, 0]
+    return step.cache.append(w.prefix.rstrip("."), "entries", new)
 
 
 def _entries(
     a: CompressedAttention, c: Compression, x: Array, source: Array, w: Weights, step: Step
 ) -> tuple[Array, Array]:
     """The entries (B, W, h), and what is added to a token's scores: 0 where it may see one, else −∞, (B or 1, T, W)."""
-    entries = Compressor(c, a.d_head, a).entries(x, w.at("compress"), step)
+    entries = _compressed(a, c, a.d_head, x, w.at("compress"), step)
     n = entries.shape[1]
     complete = ((step.positions + 1) // c.every)[:, None]  # (T, 1)
     seen = np.arange(0, n, like=step.tokens)[None, :] < complete  # (T, W)
@@ -190,7 +198,7 @@ def _choice(
     positive factors of the scores change nothing about the order."""
     q = step.linear(source, w, "q", index.n_heads * index.d).reshape(*x.shape[:2], index.n_heads, index.d)
     q = _turned(a, q, step)
-    entries = Compressor(c, index.d, a).entries(x, w.at("compress"), step)  # (B, W, index.d)
+    entries = _compressed(a, c, index.d, x, w.at("compress"), step)  # (B, W, index.d)
     s = np.maximum(step.dot(q, entries[:, None].swapaxes(-1, -2), "scores"), 0.0)  # (B, T, heads, W)
     weight = step.linear(x, w, "weights", index.n_heads)[:, :, None]  # (B, T, 1, heads)
     score = step.dot(weight, s, "scores")[:, :, 0] + mask  # (B, T, W)

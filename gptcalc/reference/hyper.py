@@ -54,6 +54,9 @@ class Connection:
 
 def joined_at_the_end(s: Streams, streams: Array, w: Weights, step: Step) -> Array:
     """(B, T, n, d) -> (B, T, d)."""
+    if s.end == "mean":
+        mean: Array = streams.mean(axis=2)
+        return mean
     if s.rank is not None:
         return _channels_joined(s, s.rank, streams, w, step)[0]
     z = _coefficients(s, streams, s.n, w, step)

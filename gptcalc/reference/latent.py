@@ -15,6 +15,7 @@ import numpy as np
 
 from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.reference.attention import gated
+from gptcalc.reference.compressed import Mixtures
 from gptcalc.reference.experts import top
 from gptcalc.reference.norms import normed, softmax
 from gptcalc.reference.rope import rotate
@@ -209,20 +210,33 @@ def _indexed(
     if not index.shared:
         step.choice = _choice(a, index, x, source, w, step)
     assert step.choice is not None, "the first indexer of a model must make its own choice"
-    choice = step.choice  # (B, T, k)
+    choice, keys = step.choice, next(iter(held.values())).shape[-2]  # (B, T, k)
     if step.new == 1:
-        at = choice[:, 0]  # (B, k)
+        at = choice[:, 0] if index.block is None else _tokens(index.block, choice[:, 0], keys)  # (B, k)
         gathered = {
             name: np.take_along_axis(array, at[(slice(None), *[None] * (array.ndim - 3), slice(None), None)], axis=-2)
             for name, array in held.items()
         }
         return gathered, None
-    keys = next(iter(held.values())).shape[-2]
-    listed = (choice[..., None] == np.arange(0, keys, like=step.tokens)).any(axis=-2)  # (B, T, S)
+    number = np.arange(0, keys, like=step.tokens)
+    if index.block is None:
+        listed = (choice[..., None] == number).any(axis=-2)  # (B, T, S)
+    else:
+        complete, number = ((step.positions + 1) // index.block)[:, None], number // index.block
+        listed = (choice[..., None] == number).any(axis=-2) & (number < complete) | (number == complete)
     mask = step.mask(keys, None, None)
     assert mask is not None
     allowed: Array = np.where(listed, mask, -math.inf).astype(step.dtype)
     return held, allowed[:, None]  # (B, 1, T, S)
+
+
+def _tokens(block: int, blocks: Array, keys: int) -> Array:
+    """The positions of the tokens of chosen blocks (B, k), and of those that fill none: (B, k · block + rest)."""
+    whole = keys // block * block
+    at = (blocks[..., None] * block + np.arange(0, block, like=blocks)).reshape(blocks.shape[0], -1)
+    rest = np.broadcast_to(np.arange(whole, keys, like=blocks), (blocks.shape[0], keys - whole))
+    both: Array = np.concatenate([at, rest], axis=-1)
+    return both
 
 
 def _index_rotated(a: LatentAttention, index: Indexer, x: Array, step: Step) -> Array:
@@ -244,11 +258,23 @@ def _choice(a: LatentAttention, index: Indexer, x: Array, source: Array, w: Weig
     q = _index_rotated(a, index, q, step) * (1 / math.sqrt(width))  # (B, T, n, width)
     k = normed(step.linear(x, w, "k", width), index.k_norm, w.at("k_norm"))
     k = _index_rotated(a, index, k[:, :, None, :], step)[:, :, 0]  # (B, T, width)
-    k = step.cache.append(w.prefix.rstrip("."), "k", k)  # (B, S, width)
+    if index.block is None:
+        k = step.cache.append(w.prefix.rstrip("."), "k", k)  # (B, S, width)
+        mask = step.mask(k.shape[1], None, None)
+    else:
+        k, mask = _block_keys(index.block, k, x, w.at("compress"), step)  # (B, S / block, width)
     s = np.maximum(step.dot(q, k[:, None].swapaxes(-1, -2), "scores"), 0.0)  # (B, T, n, S)
     weight = step.linear(x, w, "weights", n)[:, :, None, :] * (1 / math.sqrt(n))  # (B, T, 1, n)
     score = step.dot(weight, s, "scores")[:, :, 0]  # (B, T, S)
-    mask = step.mask(k.shape[1], None, None)
     if mask is not None:
         score += mask
     return top(score, min(index.top_k, k.shape[1]))
+
+
+def _block_keys(block: int, k: Array, x: Array, w: Weights, step: Step) -> tuple[Array, Array]:
+    """One key for each complete block (B, blocks, width), and what is added to a token's scores of them (T, blocks)."""
+    new = Mixtures(block, k.shape[-1]).completed(k, x, w, step)
+    held = step.cache.append(w.prefix.rstrip("."), "entries", new)
+    complete = ((step.positions + 1) // block)[:, None]
+    seen = np.arange(0, held.shape[1], like=step.tokens) < complete
+    return held, np.where(seen, 0.0, -math.inf).astype(step.dtype)

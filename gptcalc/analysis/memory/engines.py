@@ -208,6 +208,12 @@ def held(
             "ideal and transformers are",
             "unsupported",
         )
+    if engine != "ideal" and _is_compressed(pools) and any(pool.kind == "latent" for pool in pools):
+        raise InputError(
+            f"--engine {engine}: what it sets aside for an indexer's keys of blocks is not known here",
+            "ideal is",
+            "unsupported",
+        )
     flying = in_flight(engine, chunk, paging.passes)
     if engine == "vllm" and _is_compressed(pools):
         return [replace(part, times=sequences) for part in _side_by_side(pools, context, flying, paging.slots)]

@@ -49,6 +49,7 @@ FAMILIES = {
     "flint": "flint",
     "gemma": "gemma gemma2 gemma3_text gemma3n_text gemma4_text gemma4_unified_text vaultgemma diffusion_gemma_text",
     "glm": "glm glm4 glm4_moe glm4v_moe_text chatglm chatglm-6b glm_moe_dsa glm4_moe_lite glm4v_text glm_ocr_text",
+    "glm5": "glm5_next_text",
     "gpt2": "gpt2 openai-gpt gpt-sw3",
     "gpt_neo": "gpt_neo gptj codegen gpt_neox gpt_neox_japanese",
     "gpt_oss": "gpt_oss",

@@ -55,8 +55,6 @@ UNSUPPORTED: dict[str, str] = {
     "gemma4_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "gemma4_unified_assistant": "a draft that reads another model's keys and values is not a model by itself",
     "git": "a text decoder that reads its image as a prefix of tokens is not read yet",
-    "glm5_next": "its hybrid of linear and latent attention is not read yet",
-    "glm5_next_text": "its hybrid of linear and latent attention is not read yet",
     "hymba": "attention and Mamba heads side by side behind learned tokens are not supported yet",
     "idefics": _OWN_ATTENTION,
     "jet_nemotron": "linear attention with convolutions that each token makes is not supported yet",
