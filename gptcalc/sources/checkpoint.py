@@ -88,7 +88,9 @@ def listing(index: Path) -> tuple[list[str], int | None]:
     content = text.mapping(text.parse_json(text.read(str(index))))
     about = content.get("metadata")
     size = about.get("total_size") if isinstance(about, dict) else None
-    return list(content["weight_map"]), size if isinstance(size, int) and size > 0 else None
+    if not isinstance(size, int | float) or size <= 0 or size != int(size):  # some write it as 1.0
+        return list(content["weight_map"]), None
+    return list(content["weight_map"]), int(size)
 
 
 def hub_or_path(reference: str) -> str:

@@ -364,3 +364,20 @@ def test_tied_heads_that_files_hold(preset: str, size: int) -> None:
     assert 2 * (params(model).total + table) == size
     vectors = (total(model, "gguf-bf16") - size) // 2  # norms, which take four bytes a number in any file
     assert total(model, "q8_0") == (size // 2 - vectors) * 34 // 32 + 4 * vectors
+
+
+def test_minicpm_v_2() -> None:
+    """EmotioTech/EmotioLocal, MiniCPM-V 2: 6,869,931,584 bytes, with 26 layers of SigLIP (the last is left out), 729
+    places, and a resampler of 64 queries and their places."""
+    v, inner, d = 1152, 4304, 2304
+    layer = 4 * v * v + 4 * v + 2 * v * inner + inner + v + 4 * v
+    vision = 26 * layer + 3 * 14 * 14 * v + v + 729 * v + 2 * v
+    vision += 2 * 64 * d + v * d + 4 * (d * d + d) + 3 * 2 * d + d * d
+    config = {
+        "model_type": "minicpmv", "architectures": ["MiniCPMV"], "dim_model_base": 256, "drop_vision_last_layer": True,
+        "hidden_size": 2304, "image_size": 448, "intermediate_size": 5760, "max_position_embeddings": 4096,
+        "num_attention_heads": 36, "num_hidden_layers": 40, "num_key_value_heads": 36, "pretraining_tp": 1,
+        "query_num": 64, "rms_norm_eps": 1e-5, "scale_depth": 1.4, "scale_emb": 12, "tie_word_embeddings": False,
+        "vision_encoder": "vit_so400m_patch14_siglip_384.webli", "vocab_size": 122753,
+    }  # fmt: skip
+    assert weights(config) == 6_869_931_584 - 2 * vision

@@ -51,6 +51,11 @@ TEXT_TYPES = {
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
 SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "pretraining_tp": "llama"}}
 SEVERAL["minicpmo"] = SEVERAL["minicpmv"]
+#: what their configs say of a vision tower among the text model's own fields
+FLAT_TOWER = frozenset({
+    "drop_vision_last_layer", "image_size", "patch_size", "query_num", "vision_encoder", "vision_batch_size",
+    "slice_mode", "slice_config", "use_image_id", "batch_vision_input",
+})  # fmt: skip
 #: two models that call themselves alike
 SEVERAL["chatglm"] = {"position_encoding_2d": "chatglm-6b", "inner_hidden_size": "chatglm-6b"}
 SEVERAL["kimi_linear"] = dict.fromkeys(
@@ -111,7 +116,8 @@ def text_model(config: Mapping[str, Any]) -> Text:
         return of_the_class(str(outer), config, [])
     kind = TEXT_TYPES.get(str(outer)) or own
     if kind is not None:
-        return Text({**config, "model_type": kind}, "", around, [LEFT_OUT])
+        values = {key: value for key, value in config.items() if own is None or key not in FLAT_TOWER}
+        return Text({**values, "model_type": kind}, "", around, [LEFT_OUT])
     return Text(config, "", around, [])
 
 
