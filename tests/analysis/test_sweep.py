@@ -516,6 +516,20 @@ def test_parts_of_the_points_of_a_file_are_all_of_them(gptcalc: Callable[..., Re
     assert sorted(map(str, whole)) == sorted(str(row) for part in parts for row in part.json)
 
 
+def test_points_of_a_file_of_which_no_polynomial_holds(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
+    """GGUF's mixes go by widths and layers: each point is computed for itself, one that is no model is told."""
+    file = tmp_path / "points.csv"
+    file.write_text("n_layers,d_ff,n_kv_heads\n16,8192,8\n16,9216,8\n32,14336,5\n24,8192,4\n")
+    words = ("--dtype", "q4_k_m", "--columns", "n_layers,d_ff,n_kv_heads,weights_bytes", "--json")
+    answer = gptcalc("sweep", "llama-3-8b", "--points", str(file), *words)
+    assert "1 point left out" in answer.err
+    found = {(row["n_layers"], row["d_ff"], row["n_kv_heads"]): row["weights_bytes"] for row in answer.json}
+    assert set(found) == {(16, 8192, 8), (16, 9216, 8), (24, 8192, 4)}
+    for (n_layers, d_ff, n_kv_heads), size in found.items():
+        settings = [f"n_layers={n_layers}", f"d_ff={d_ff}", f"n_kv_heads={n_kv_heads}"]
+        assert size == stored(load("llama-3-8b", settings).architecture, "q4_k_m")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

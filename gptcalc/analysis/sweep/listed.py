@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gptcalc.analysis.sweep.figures import FIGURES
-from gptcalc.analysis.sweep.space import PIECE, Axis, Combination, NoModel, Piece, Space
+from gptcalc.analysis.sweep.space import PIECE, Axis, Combination, NoModel, OneByOne, Piece, Space, TooManyFree
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError, file_name
 from gptcalc.sources.points import PointsFile
@@ -46,8 +46,8 @@ class Listed:
             self.space = Space(document, self.axes, self.contexts, self.batches, figures, how)
         except InputError as error:
             raise error.within(file_name(file.path)) if error.kind == "unknown" else error from None
-        self.refused: dict[str, int] = {}
-        self.found: dict[tuple[int, ...], Combination | str] = {}
+        self.refused = self.space.refused
+        self.found: dict[tuple[int, ...], Combination | OneByOne | str] = {}
 
     def __len__(self) -> int:
         return self.file.number
@@ -85,16 +85,20 @@ class Listed:
                 continue
             for at in range(first, last, PIECE):
                 chosen = order[at : min(at + PIECE, last)]
-                yield combination.at([digits[chosen] for digits in free])
+                digits = [places[chosen] for places in free]
+                yield from [combination.at(digits)] if isinstance(combination, Combination) else combination.at(digits)
 
-    def _combination(self, places: tuple[int, ...]) -> Combination | str:
+    def _combination(self, places: tuple[int, ...]) -> Combination | OneByOne | str:
         """The points with these places on the bound axes and that of the context; or why there are none."""
         if places not in self.found:
             if len(self.found) >= MOST_HELD:
                 self.found.clear()
             settings = {axis.key: axis.values[place] for axis, place in zip(self.space.bound, places, strict=False)}
+            context = self.contexts[places[-1]]
             try:
-                self.found[places] = Combination(self.space, settings, self.contexts[places[-1]])
+                self.found[places] = Combination(self.space, settings, context)
+            except TooManyFree:
+                self.found[places] = OneByOne(self.space, settings, context)
             except NoModel as error:
                 self.found[places] = str(error)
         return self.found[places]

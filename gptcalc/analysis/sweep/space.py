@@ -399,11 +399,15 @@ class OneByOne:
         self.space, self.settings, self.context = space, settings, context
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        """Those that are models; the others are told."""
-        *places, batches = digits(self.space, start, stop)
+        yield from self.at(digits(self.space, start, stop))
+
+    def at(self, chosen: Sequence[Array]) -> Iterator[Piece]:
+        """Some points, by their places on each free axis and that of the batch: those that are models; the others are
+        told."""
+        *places, batches = chosen
         alone = copy(self.space)
         alone.free, alone.symbols = [], {}
-        for point in range(stop - start):
+        for point in range(len(batches)):
             own = {axis.key: axis.values[place[point]] for axis, place in zip(self.space.free, places, strict=True)}
             alone.batches = (self.space.batches[batches[point]],)
             try:
