@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import AltUp
 from gptcalc.equations.conditions import Wanted
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -21,7 +21,8 @@ from gptcalc.equations import convolved, relative, strided
 from gptcalc.equations.attention_heads import clip, gated, growth, head_indices, limited, of_mask, positioned, qk_normed
 from gptcalc.equations.conditions import Chosen, Condition, Entries, OfSource, Once, Pairs
 from gptcalc.equations.convolution import OF_KEYS, convolve_beside, convolve_by_token
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, plus, root
+from gptcalc.equations.language import LOG_SUM_EXP, Mark
+from gptcalc.equations.lines import Lines, ix, plus, root
 from gptcalc.equations.norms import narrowed, norm_line, widened
 from gptcalc.equations.rope import Rotation
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from gptcalc.architecture import LENGTH_EPS, Attention, OutputGate, QKNorm, Temperature
 from gptcalc.equations import convolved, relative
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope
-from gptcalc.equations.language import Index, Lines, ix, plus, root
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines, ix, plus, root
 from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols

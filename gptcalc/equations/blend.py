@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gptcalc.architecture import EmbeddingConvolution
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.symbols import Symbols
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gptcalc.architecture import Canvas, Embedding
 from gptcalc.equations.embedding import table
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.mlp import Activation, Names, feed_forward
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols

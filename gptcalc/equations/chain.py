@@ -10,7 +10,8 @@ from __future__ import annotations
 from gptcalc.architecture import Embedding, Gru, Head, Markov
 from gptcalc.equations.conditions import Later
 from gptcalc.equations.embedding import table
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.symbols import Symbols
 
 

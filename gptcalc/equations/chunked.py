@@ -22,7 +22,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gptcalc.equations.conditions import Within
-from gptcalc.equations.language import Index, Lines, ix
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines, ix
 
 OF_CHUNKS = {"š": Index("S", 0, "past")}
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from gptcalc.architecture import CompressedAttention, Compression, EntryIndexer
 from gptcalc.equations.conditions import Completed, Constant, Entries, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, root
+from gptcalc.equations.language import LOG_SUM_EXP, Index
+from gptcalc.equations.lines import Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, last, pairs_scope
 from gptcalc.equations.symbols import Symbols

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from gptcalc.equations.conditions import Constant
-from gptcalc.equations.language import Index, Lines, plus
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines, plus
 from gptcalc.equations.symbols import Symbols
 
 #: the letters of a convolution: the tokens that it reads, those of them that stay in the cache

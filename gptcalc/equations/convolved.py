@@ -14,7 +14,8 @@ from typing import Any
 
 from gptcalc.architecture import Attention, ConvolvedHeads, LocalFilter
 from gptcalc.equations.conditions import Constant
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

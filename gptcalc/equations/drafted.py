@@ -9,7 +9,8 @@ from __future__ import annotations
 from gptcalc.architecture import Attention
 from gptcalc.equations import attention_heads
 from gptcalc.equations.conditions import Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Lines, Mark, ix, plus, root
+from gptcalc.equations.language import LOG_SUM_EXP, Mark
+from gptcalc.equations.lines import Lines, ix, plus, root
 from gptcalc.equations.rope import Rotation
 
 #: where the block's slots stand: behind all tokens so far

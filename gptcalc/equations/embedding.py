@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from gptcalc.architecture import Convolution, ConvolutionalFront, Embedding, TargetStates
-from gptcalc.equations.language import Index, Lines, Mark, plus, root
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.relative import type_of
 from gptcalc.equations.symbols import Symbols

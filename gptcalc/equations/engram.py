@@ -10,7 +10,8 @@ from __future__ import annotations
 from gptcalc.architecture import Engram, Streams
 from gptcalc.equations.conditions import Constant
 from gptcalc.equations.convolution import OF_KEYS
-from gptcalc.equations.language import Index, Lines, Mark, ix, root
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, ix, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

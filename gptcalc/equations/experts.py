@@ -21,7 +21,8 @@ from gptcalc.architecture import (
     TopkSoftmax,
 )
 from gptcalc.equations.conditions import Chosen
-from gptcalc.equations.language import ENTERS, LEAVES, Aside, Index, Line, Lines, Mark, plus
+from gptcalc.equations.language import ENTERS, LEAVES, Aside, Index, Line, Mark
+from gptcalc.equations.lines import Lines, plus
 from gptcalc.equations.mlp import OWN, Activation, Names, feed_forward
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols

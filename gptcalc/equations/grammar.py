@@ -31,14 +31,14 @@ What it means:
 - `NAME_SECTION` on a line that reads the cache is what the last earlier sublayer of that section stored as NAME,
   `NAME_before` what the last earlier sublayer did that has one, `NAME_last` what the last pass of a loop stored.
 
-How to write a new line: use what stands here; take letters for indices and names for values that are not yet taken
-(a test says where one letter has two meanings in a model); what a document or a size says is a letter, too: a range's
-symbol, or lines.number(name, value), whose words stand in report/legend (a test says where a number stands in its place);
-give weights by keyword, indexed in the order
-inputs, outputs, heads before their channels. Then add a small document that has it to tests/reference_cases.py: the
-evaluator walks all lines of all those, and compares every product that the witness makes with the line of the same
-weight, the attention weights, the stream around every sublayer, the caches and the logits. A function that is missing
-is entered in FUNCTIONS or OVER here, with its meaning, and in the evaluator.
+How to write a new line: use what stands here; take letters for indices and names for values that are not yet taken (a
+test says where one letter has two meanings in a model); what a document or a size says is a letter, too: a range's
+symbol, or lines.number(name, value), whose words stand in report/legend (a test says where a number stands in its
+place); give weights by keyword, indexed in the order inputs, outputs, heads before their channels. Then add a small
+document that has it to tests/reference_cases.py: the evaluator walks all lines of all those, and compares every product
+that the witness makes with the line of the same weight, the attention weights, the stream around every sublayer, the
+caches and the logits. A function that is missing is entered in FUNCTIONS or OVER here, with its meaning, and in the
+evaluator.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from typing import Any
 from gptcalc.architecture import Dense, Embedding, Head, Pooler
 from gptcalc.equations import chain, embedding
 from gptcalc.equations.conditions import Wanted
-from gptcalc.equations.language import Index, Lines, Mark, plus
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, plus
 from gptcalc.equations.norms import factor, norm_line
 from gptcalc.equations.symbols import Symbols
 

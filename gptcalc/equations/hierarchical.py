@@ -6,8 +6,9 @@ from typing import Any
 
 from gptcalc.architecture import HierarchicalRecurrence
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
 from gptcalc.equations.linear import OF_LAYERS, at_least
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

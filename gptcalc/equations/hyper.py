@@ -9,7 +9,8 @@ from typing import Any
 
 from gptcalc.architecture import Streams
 from gptcalc.equations.conditions import Condition, Wanted
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -30,7 +30,8 @@ from gptcalc.architecture import (
     SlotAttention,
     TimeMixing,
 )
-from gptcalc.equations.language import Index, Lines
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.rope import Rotation, turning
 from gptcalc.equations.symbols import Symbols
 

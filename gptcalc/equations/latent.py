@@ -14,7 +14,8 @@ from gptcalc.architecture import Indexer, LatentAttention
 from gptcalc.equations.attention_heads import gated, growth
 from gptcalc.equations.compressed import mixture
 from gptcalc.equations.conditions import Entries, Near, Pairs
-from gptcalc.equations.language import LOG_SUM_EXP, Index, Lines, Mark, plus, root
+from gptcalc.equations.language import LOG_SUM_EXP, Index, Mark
+from gptcalc.equations.lines import Lines, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rope import Rotation, pairs_scope
 from gptcalc.equations.symbols import Symbols

@@ -12,7 +12,8 @@ from typing import Any
 from gptcalc.architecture import Decay, HierarchicalRecurrence, LinearAttention
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, bracketed, ix, plus, root
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, bracketed, ix, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.roles import Use
 from gptcalc.equations.symbols import Symbols

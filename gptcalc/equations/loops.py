@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gptcalc.architecture import Attention, AttentionResiduals, Looped, Messages, Mixer
-from gptcalc.equations.language import Index, Lines, root
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from gptcalc.architecture import Mamba, Mamba2
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, heads, in_chunks
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix, plus
+from gptcalc.equations.language import Index, Mark
 from gptcalc.equations.linear import heads_scope
+from gptcalc.equations.lines import Lines, ix, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -14,7 +14,8 @@ from gptcalc.architecture import (
     Softcaps,
 )
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Aside, Index, Lines, Mark, plus
+from gptcalc.equations.language import Aside, Index, Mark
+from gptcalc.equations.lines import Lines, plus
 from gptcalc.equations.norms import factor, narrowed, norm_line, widened
 from gptcalc.equations.symbols import Symbols
 

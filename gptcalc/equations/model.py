@@ -30,7 +30,8 @@ from gptcalc.equations import (
     relative,
     residuals,
 )
-from gptcalc.equations.language import Index, Line, Lines, Mark, root
+from gptcalc.equations.language import Index, Line, Mark
+from gptcalc.equations.lines import Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.parts import Parts
 from gptcalc.equations.stages import Equations, Layer, Stage

@@ -6,7 +6,8 @@ from typing import Any
 
 from gptcalc.architecture import Factors, Norm
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Aside, Lines, Mark
+from gptcalc.equations.language import Aside, Mark
+from gptcalc.equations.lines import Lines
 
 
 def factor(lines: Lines, factors: Factors, name: str, where: str) -> str:

@@ -21,7 +21,8 @@ from gptcalc.architecture import (
 from gptcalc.equations import hyper, kinds, loops, residuals
 from gptcalc.equations.convolution import OF_OUTPUT, convolution_scope
 from gptcalc.equations.kinds import Around
-from gptcalc.equations.language import Index, Line, Lines
+from gptcalc.equations.language import Index, Line
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.sublayer import NEXT, NEXT_SUM, enter, leave, summed
 

@@ -9,7 +9,8 @@ from gptcalc.architecture import GatedRecurrence, MatrixLSTM, ShortConvolution
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, at_its_end
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, plus, root
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, plus, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import Attention, Buckets, Disentangled, TypeOf
 from gptcalc.equations.conditions import Pairs
-from gptcalc.equations.language import Index, Lines, Mark, plus
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, plus
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import AttentionResiduals, Norm
 from gptcalc.equations.conditions import Condition, Wanted
-from gptcalc.equations.language import Index, Lines, Mark, root
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines, root
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

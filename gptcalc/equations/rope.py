@@ -10,7 +10,8 @@ from typing import assert_never
 
 from gptcalc.architecture import NTK, Dynamic, Linear, Llama3, LongRope, Proportional, Rope, Yarn, pairs, rotated
 from gptcalc.equations.conditions import Condition
-from gptcalc.equations.language import Index, Lines, bracketed
+from gptcalc.equations.language import Index
+from gptcalc.equations.lines import Lines, bracketed
 from gptcalc.equations.symbols import Symbols
 
 

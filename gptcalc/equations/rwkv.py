@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import ChannelMixing, ShareOf, TimeMixing
 from gptcalc.equations.conditions import Constant
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.symbols import Symbols
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import DeltaMixing, MatrixMixing
 from gptcalc.equations.chunked import OF_CHUNKS, Letters, generalised_in_chunks, in_chunks
-from gptcalc.equations.language import Index, Lines, Mark
+from gptcalc.equations.language import Index, Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.rwkv import before, mix
 from gptcalc.equations.symbols import Symbols

@@ -18,8 +18,9 @@ from gptcalc.architecture import SlotAttention
 from gptcalc.equations.chunked import OF_CHUNKS, at_its_begin, decays, heads
 from gptcalc.equations.conditions import Within
 from gptcalc.equations.convolution import OF_KEYS, convolution_scope, convolve
-from gptcalc.equations.language import Index, Lines, Mark, ix
+from gptcalc.equations.language import Index, Mark
 from gptcalc.equations.linear import USES, heads_scope
+from gptcalc.equations.lines import Lines, ix
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.symbols import Symbols
 

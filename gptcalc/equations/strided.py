@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gptcalc.architecture import Attention, Strided
 from gptcalc.equations.conditions import Pairs, Strides
-from gptcalc.equations.language import Lines, ix
+from gptcalc.equations.lines import Lines, ix
 
 
 def blocks(lines: Lines, a: Attention, s: Strided, heads: str) -> Strides:

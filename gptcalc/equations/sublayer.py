@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gptcalc.architecture import AdaptiveNorm, Attention, LowRankResidual, ResidualFactors, ResidualGate, Sublayer
 from gptcalc.equations.convolution import OF_OUTPUT, convolve_beside
-from gptcalc.equations.language import Lines, Mark
+from gptcalc.equations.language import Mark
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.norms import norm_line
 from gptcalc.equations.residuals import set_aside
 

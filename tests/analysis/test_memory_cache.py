@@ -16,7 +16,7 @@ from gptcalc.architecture import Architecture
 from gptcalc.conventions import Engine
 from gptcalc.document import build
 from gptcalc.equations import Constant, Equations, Index, Layer, Pairs, Stage, equations
-from gptcalc.equations.language import Lines
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.symbols import Symbols
 from gptcalc.errors import InputError
 from gptcalc.sources import load

@@ -13,7 +13,7 @@ from gptcalc.analysis.memory.cache import kind_of
 from gptcalc.document import build
 from gptcalc.equations import Constant, Index, OfSource, Workload, equations
 from gptcalc.equations.conditions import Once
-from gptcalc.equations.language import Lines
+from gptcalc.equations.lines import Lines
 from gptcalc.equations.roles import Kind, Role, Stored, Use
 from gptcalc.equations.symbols import Symbols
 from gptcalc.sources import load
