@@ -57,7 +57,7 @@ def in_mlx(name: str, key: str) -> str:
 def unpacked(name: str) -> str:
     """A tensor's name as if its matrix were not packed, for what lies beside it, too."""
     stem, dot, last = name.rpartition(".")
-    if stem.endswith(".weight") and (last in COMPANIONS or last.startswith("quant_state")):
+    if stem.rpartition(".")[2] == "weight" and (last in COMPANIONS or last.startswith("quant_state")):
         return stem
     return f"{stem}{dot}weight" if last in PACKED or last in COMPANIONS or last in ("scales", "biases") else name
 
