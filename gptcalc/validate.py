@@ -50,6 +50,7 @@ from gptcalc.reference.tally import Array
 from gptcalc.sources import Model as SourceModel
 from gptcalc.sources.checkpoint import hub_or_path, is_absent, kind_at
 
+INDEX = ".index.json"  # how the name of an index of tensors ends
 FULL_SIZE_TOKENS = 8
 FULL_SIZE_SOURCE = 5
 SMALL_TOKENS = 11
@@ -397,7 +398,7 @@ def checkpoint_checks(model: SourceModel, path: str) -> list[Check]:
     path = hub_or_path(path)
     if model.model_type is None and kind_at(path) is None:
         raise InputError("--checkpoint needs a config.json as MODEL: a preset has no names of tensors", kind="usage")
-    if path.endswith(".index.json") and is_absent(path):
+    if path.endswith(INDEX) and is_absent(path):
         return index_checks(model, path)
     found = held(model, path)
     total = params(model.architecture).total
