@@ -771,3 +771,7 @@ def test_gpt2s_scores_have_the_factor_that_its_config_says() -> None:
     assert factors(scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True) == [1 / 4, 1 / 8, 1 / 12]
     both = factors(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False)
     assert both == [1, 1 / 2, 1 / 3]
+
+
+def test_roformers_table_of_sines_is_named() -> None:
+    assert any("sines" in note for note in read({"model_type": "roformer"}).notes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptcalc.sources.huggingface.bert import BERT, MASKED, ROBERTA, names, width
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.heads import BARE, TANH, encoders, function, labels, scores
@@ -102,11 +104,17 @@ JINA = ROBERTA.but(
 _narrow = {"norm": True, "projected": "normed", "projection_bias": True}
 _rotated_dense = {"function": function("hidden_act"), "norm": False}
 
-#: positions turn queries and keys by sines that its class holds as a table, which is not trained and not counted
+
+def turned(fields: Fields) -> dict[str, Any]:
+    """Positions turn queries and keys by sines, which its class holds as a table."""
+    fields.notes.append("transformers' class holds its sines as a parameter, which is computed and not counted")
+    return {"pairing": "adjacent"}
+
+
 ROFORMER = BERT.but(
     document={
         "position": None,
-        "rope": {"pairing": "adjacent"},
+        "rope": Hole(turned),
         "embedding": {"width": optional("embedding_size"), "types": size("type_vocab_size", least=0), **_narrow},
     },
     only={"rotary_value": False},
