@@ -24,7 +24,11 @@ COLUMNS = (
 
 def view(found: Sequence[DeviceModel]) -> View:
     table = Table(COLUMNS, [_row(model) for model in found])
-    return View([table, "rates are dense, as the makers give them; --json has all of them, and the sources"], table)
+    said = (
+        "rates are dense, as the makers give them; of memory, verdicts use what programs see of it (visible in --json, "
+        "which has all rates, and the sources)"
+    )
+    return View([table, said], table)
 
 
 def _row(model: DeviceModel) -> tuple[object, ...]:
