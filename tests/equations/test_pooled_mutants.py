@@ -12,6 +12,7 @@ import pytest
 
 from gptcalc.analysis.flops import flops
 from gptcalc.analysis.memory.cache import kv
+from gptcalc.analysis.memory.training import training
 from gptcalc.analysis.params import params
 from gptcalc.analysis.traffic import Traffic
 from gptcalc.architecture import LinearAttention
@@ -124,6 +125,11 @@ def test_what_a_step_reads() -> None:
     traffic = Traffic(load("glm-5.3-flash").architecture, TimeRun(context=4099), "decode")
     stages = {cost.stage: cost for cost in traffic.costs(0, 1)}
     assert stages["mla+moe"].cache == 11 * 2 * ((512 * 4 + 3) * 512 + 1024 * 128 + 2 * 2 * 4 * 128)
+
+
+def test_streams_whose_mean_is_taken_can_be_trained() -> None:
+    found = training(load("glm-5.3-flash").architecture, context=8)
+    assert found.params == FIGURES["total"]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "transformers"])

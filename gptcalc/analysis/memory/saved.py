@@ -114,7 +114,9 @@ def embedding_kept(model: Equations, work: Work) -> Kept:
 def output_kept(model: Equations, work: Work) -> Kept:
     """The output's share: the x that enters it, and all that it makes."""
     first = model.output.lines[0]
-    (x,) = (ref for ref in first.statement.references if ref.name in STREAM)
+    *_, x = (
+        ref for ref in first.statement.references if ref.name in STREAM
+    )  # the right side's, of the mean of streams
     rest = sum(saved_bytes(line, work) for line in model.output.lines if line.saved)
     if not work.fused:
         rest += sum(aside_bytes(line, work) for line in model.output.lines)
