@@ -89,8 +89,8 @@ SIZES = {
     "d_beside2": "channels of what else is given with it",
     "d+d_beside1": "channels of both behind each other",
     "d+d_beside1+d_beside2": "channels of all of them behind each other",
-    "kernel": "tokens that the convolution sees, side by side",
-    "kernel−1": "last tokens that the convolution will still see, the oldest first",
+    "kernel": "tokens side by side, those that the convolution sees",
+    "kernel−1": "tokens side by side, the last that the convolution will still see, the oldest first",
     "dt_rank": "channels of a bottleneck, the step size's",
     "decay_rank": "channels of a bottleneck, the decay's",
     "rate_rank": "channels of the rate's bottleneck",
@@ -132,7 +132,7 @@ SIZES = {
     "message_rank": "channels of the message's bottleneck",
     "out_rank": "channels that a group's output is narrowed to",
     "n_mels": "channels of a frame of sound",
-    "reach": "last tokens that the convolution will still see, the oldest first",
+    "reach": "tokens side by side, the last that the convolution will still see, the oldest first",
     "n_hashes": "heads of n-grams, each with rows of its own",
 }
 
