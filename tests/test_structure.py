@@ -15,7 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: from the ground up; rooms on one floor do not see each other
 FLOORS = [
     {"errors"},
-    {"units", "dtypes", "answers"},
+    {"units", "dtypes", "answers", "patterns"},
     {"where"},
     {"architecture", "options"},
     {"document", "conventions"},

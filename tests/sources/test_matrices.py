@@ -91,3 +91,15 @@ def test_what_stands_behind_the_layers_is_none_of_them() -> None:
     wide = 3 * (2 * DOWN - DOWN * 9 // 16 - 2 * 4)
     # the first word is of layer 1 alone, as a dot follows
     assert memory(model, context=1).per_device.weights == total(model, "nvfp4") + wide
+
+
+def test_a_pattern_that_may_take_for_ever_is_not_tried(tmp_path: Path, gptcalc: Command) -> None:
+    """It would keep one name busy for many seconds; what it means is then not known, and said."""
+    skipped = {"ignore": ["re:(.*a.*)*(.*e.*)*(.*l.*)*z"], "format": "pack-quantized"}
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
+    groups = {"config_groups": {"g": {"targets": ["Linear"], "weights": weights}}}
+    method = {"quant_method": "compressed-tensors", **skipped, **groups}
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "quantization_config": method}))
+    found = gptcalc("memory", tmp_path)
+    assert found.status == 0
+    assert "estimate: weights: all matrices in w4a16:32" in found.out

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gptcalc.analysis.memory.mixes import KEPT, WIDE, Mix, Rule
-from gptcalc.analysis.memory.patterns import compiled
 from gptcalc.dtypes import DType
 from gptcalc.equations import Tensor
 from gptcalc.errors import InputError, printable
+from gptcalc.patterns import compiled
 
 
 class ByHand:

@@ -17,11 +17,11 @@ from itertools import accumulate, pairwise
 from msgspec import Struct
 
 from gptcalc.analysis.memory.held import Share
-from gptcalc.analysis.memory.patterns import compiled
 from gptcalc.analysis.memory.weights import Weights
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import dtype
 from gptcalc.errors import InputError, printable
+from gptcalc.patterns import compiled
 
 
 class Split(Struct, frozen=True):

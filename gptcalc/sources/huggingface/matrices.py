@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gptcalc.architecture import Apart, Experts, by_prefix
 from gptcalc.errors import InputError
+from gptcalc.patterns import Endless, compiled
 from gptcalc.sources.huggingface.tensors import MATRICES, TensorNames
 
 How = Literal["exact", "within", "glob", "regex"]
@@ -102,9 +103,9 @@ def _test(rule: Rule) -> Any:
             pattern = re.escape(bare(rule.word)).replace(r"\*", ".*")
             return re.compile(rf"{pattern}(?:\..*)?\Z").match
     try:
-        expression = re.compile(rule.word)
-    except re.error:
-        raise InputError(f"quantization_config: {rule.word!r} is no pattern") from None
+        expression = compiled(rule.word, "quantization_config")
+    except Endless:
+        return lambda _: False  # it meets nothing, so what the config says is not all understood
     # experts are alike, and the first stands for all
     return lambda name: any(
         expression.match(prefix + name.replace(".experts.", ".experts.0.")) or expression.match(prefix + name)

@@ -1,4 +1,5 @@
-"""Patterns that are looked for in tensors' names, as llama.cpp takes them: regular expressions, found anywhere."""
+"""Patterns of tensors' and modules' names, from command lines and configs: regular expressions, none of which may take
+for ever."""
 
 from __future__ import annotations
 
@@ -24,15 +25,19 @@ def compiled(pattern: str, option: str) -> re.Pattern[str]:
         raise InputError(f"{said} is no pattern: {error}", EXAMPLE, "usage") from None
 
 
+class Endless(InputError):
+    """A pattern that a short name may keep busy for ever."""
+
+
 def _check_effort(pattern: str, said: str) -> None:
     """A search goes back to every choice that it has made: few of them, and none within what is repeated."""
     signs = [found if len(found) == 1 else "" for found in re.findall(SIGN, pattern, re.DOTALL)]
     repeats = [place for place, sign in enumerate(signs) if sign in ("*", "+", "{")]
     if any(place and signs[place - 1] == ")" for place in repeats):
-        raise InputError(f"{said} repeats a group, which may take for ever", EXAMPLE, "usage")
+        raise Endless(f"{said} repeats a group, which may take for ever", EXAMPLE, "usage")
     for number, most, what in (
         (len(repeats), REPEATS, "repetitions"),
         (sum(sign in ("(", "?") for sign in signs), CHOICES, "groups and choices"),
     ):
         if number > most:
-            raise InputError(f"{said} has {number} {what}, which may take for ever", f"{most} are enough", "usage")
+            raise Endless(f"{said} has {number} {what}, which may take for ever", f"{most} are enough", "usage")
