@@ -86,5 +86,6 @@ def test_small_copies_are_small_and_no_larger_than_the_model(share: int) -> None
         small = shrink(model)
         assert params(small).total <= min(params(model).total, 60_000), model.name
         for place, number in whole_numbers(small):
-            assert number <= 200 or place.endswith("original"), (model.name, place, number)
+            no_size = place.endswith("original") or ".hashing.multipliers." in place  # an odd factor, of any width
+            assert number <= 200 or no_size, (model.name, place, number)
         assert shrink(small).n_layers == small.n_layers
