@@ -42,12 +42,15 @@ class Evaluated:
 
     def __init__(self, data: Data, structure: Data, at: At) -> None:
         self.data, self.structure, self.at = data, structure, at
+        self.sizes: dict[int, int] = {}
 
     def size(self, place: int) -> int:
-        total = Fraction(0)
-        for above, below, powers in self.data["sizes"][place][1]:
-            total += Fraction(above, below) * prod(Fraction(self.at.keys[key]) ** n for key, n in powers.items())
-        return whole(total)
+        if place not in self.sizes:
+            total = Fraction(0)
+            for above, below, powers in self.data["sizes"][place][1]:
+                total += Fraction(above, below) * prod(Fraction(self.at.keys[key]) ** n for key, n in powers.items())
+            self.sizes[place] = whole(total)
+        return self.sizes[place]
 
     def product(self, places: list[int]) -> int:
         return prod(self.size(place) for place in places)
