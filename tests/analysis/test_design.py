@@ -53,7 +53,7 @@ def tried_out(document: Mapping[str, Any], free: Mapping[str, Any], context: int
     return found
 
 
-@pytest.mark.parametrize("name", some(DOCUMENTS, 2))
+@pytest.mark.parametrize("name", some(DOCUMENTS))
 def test_every_kind_of_block(name: str) -> None:
     """Two keys of each small document, a budget in the middle of what there is, the most and the least of a figure."""
     document = DOCUMENTS[name] | {"name": name}
