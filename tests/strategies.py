@@ -405,7 +405,12 @@ def with_layers(draw: st.DrawFn, document: Document, position: str, recurrent: b
     if mixing:
         document["attention_residuals"] = {"every": draw(st.integers(1, 3))}
         maybe(draw, document["attention_residuals"], "norm", norms(), odds=3)
-        maybe(draw, document["attention_residuals"], "values", st.just("raw"), odds=2)
+        if draw(st.booleans()):  # a bias adds the same to every product of a softmax, and moves nothing
+            norm = document["attention_residuals"].get("norm", {"kind": "rmsnorm"})
+            document["attention_residuals"] |= {
+                "values": "raw",
+                "norm": norm | ({"bias": False} if norm.get("bias") else {}),
+            }
         maybe(draw, document["attention_residuals"], "scale", st.sampled_from([1.0, 0.3]), odds=2)
         maybe(draw, document["attention_residuals"], "first", st.just(True), odds=2)
     hyper = hyper and not mixing and draw(st.integers(1, 4)) == 1

@@ -87,5 +87,6 @@ def test_small_copies_are_small_and_no_larger_than_the_model(share: int) -> None
         assert params(small).total <= min(params(model).total, 60_000), model.name
         for place, number in whole_numbers(small):
             no_size = place.endswith("original") or ".hashing.multipliers." in place  # an odd factor, of any width
-            assert number <= 200 or no_size, (model.name, place, number)
+            most = 400 if place.endswith(".table") else 200  # a table has the rows of all its heads
+            assert number <= most or no_size, (model.name, place, number)
         assert shrink(small).n_layers == small.n_layers
