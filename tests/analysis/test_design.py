@@ -150,7 +150,7 @@ def test_a_width_of_heads_that_is_given_stays() -> None:
     assert "n_heads" not in found.designs[0]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", some(DOCUMENTS))
 def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
     """With a rate in the middle of those that there are: as timing every point finds."""
     document = DOCUMENTS[name] | {"name": name}

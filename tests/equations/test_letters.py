@@ -20,7 +20,7 @@ from gptcalc.errors import InputError
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.equations.test_lines import held, held_in_a_step
-from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture, some
 
 #: options of attention, each alone; a pair of them is refused, or its lines are true
 ATTENTION: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ class Once(dict[str, Index]):
 
 
 @pytest.mark.parametrize("option", ANY)
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", some(DOCUMENTS))
 def test_what_any_sublayer_may_have_has_letters_of_its_own(
     name: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +114,7 @@ def test_what_any_sublayer_may_have_has_letters_of_its_own(
     held(model)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", some(DOCUMENTS))
 def test_mixtures_of_sums_have_letters_of_their_own(name: str) -> None:
     """What every layer of a model has, around every kind of sublayer."""
     try:
@@ -125,7 +125,7 @@ def test_mixtures_of_sums_have_letters_of_their_own(name: str) -> None:
     held_in_a_step(model)
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(ATTENTION, 2)))
+@pytest.mark.parametrize(("one", "other"), some(combinations(ATTENTION, 2)))
 def test_two_options_are_refused_together_or_their_lines_are_true(one: str, other: str) -> None:
     base = {"d": 22, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 2, "d_head": 8, "d_ff": 17, "n_layers": 1}
     document = {"name": f"{one}, {other}", **base, "position": "none", "attn": {**ATTENTION[one], **ATTENTION[other]}}

@@ -22,7 +22,7 @@ from gptcalc.reference.step import LatentForm
 from gptcalc.sources import load
 from gptcalc.sources.preset import names
 from tests.equations.evaluator import Product, Run
-from tests.reference_cases import DOCUMENTS, ENCODERS, architecture
+from tests.reference_cases import DOCUMENTS, ENCODERS, architecture, some
 from tests.strategies import every_document
 
 Array = np.ndarray[Any, Any]
@@ -287,7 +287,7 @@ def small_copies() -> list[tuple[Architecture, str]]:
     return list({replace(shrink(load(name).architecture), name="small"): name for name in names()}.items())
 
 
-@pytest.mark.parametrize("share", range(8))
+@pytest.mark.parametrize("share", some(range(8)))
 def test_every_preset(share: int) -> None:
     for small, name in small_copies()[share::8]:
         try:
