@@ -114,8 +114,8 @@ def test_nothing_turns_in_olmo_hybrid_where_the_base_is_null(fields: dict[str, A
 
 
 def test_a_head_that_is_not_known_is_refused_or_left_out_by_hand() -> None:
-    """What ArmoRM's class puts on the last layer only its own code says; below it is LlamaModel."""
-    config = {"model_type": "llama", "architectures": ["LlamaForRewardModelWithGating"], **SMALL}
+    """What a masked Llama's class puts on the last layer only its own code says; below it is LlamaModel."""
+    config = {"model_type": "llama", "architectures": ["LlamaBiForMNTP"], **SMALL}
     with pytest.raises(InputError, match="head is known") as caught:
         read(config)
     assert caught.value.hint is not None
@@ -123,7 +123,37 @@ def test_a_head_that_is_not_known_is_refused_or_left_out_by_hand() -> None:
     with tolerating(strict=False, ignore=("architectures",)):
         found = read(config)
     assert params(found.architecture).total == total({**config, "architectures": ["LlamaModel"]})
-    assert any("LlamaForRewardModelWithGating" in note and "left out" in note for note in found.notes)
+    assert any("LlamaBiForMNTP" in note and "left out" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["LlamaForRewardModel", "LlamaRewardModel", "LlamaModelForScore", "LlamaBidirectionalModel", "RewardModel"]
+)
+def test_of_an_unknown_head_without_a_vocabulary_the_model_below_it_is_counted(name: str) -> None:
+    """Public code makes a reward of one or two matrices; the note says that none is counted. --strict refuses."""
+    config = {"model_type": "llama", "architectures": [name], **SMALL}
+    found = read(config)
+    assert params(found.architecture).total == total({**config, "architectures": ["LlamaModel"]})
+    assert any(
+        f"names {name}" in note and "counted as LlamaModel" in note and "left out" in note for note in found.notes
+    )
+    with tolerating(strict=True, ignore=()), pytest.raises(InputError, match="head is known"):
+        read(config)
+
+
+def test_an_unknown_head_with_sizes_of_its_own_is_refused() -> None:
+    """ArmoRM's gate is as wide as its config says."""
+    config = {"model_type": "llama", "architectures": ["LlamaForRewardModelWithGating"], "gating_hidden_dim": 24}
+    with pytest.raises(InputError, match="may read gating_hidden_dim = 24") as caught:
+        read({**config, **SMALL})
+    assert caught.value.hint == "--ignore gating_hidden_dim counts it as LlamaModel"
+
+
+def test_the_note_names_the_class_that_is_counted() -> None:
+    config = {"model_type": "llama", "architectures": ["SteelForSequenceClassification"], **SMALL}
+    found = read(config)
+    assert any(note.endswith("counted as LlamaForSequenceClassification") for note in found.notes)
+    assert params(found.architecture).total == total({**config, "architectures": ["LlamaForSequenceClassification"]})
 
 
 @pytest.mark.parametrize(

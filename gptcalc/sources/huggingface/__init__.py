@@ -13,10 +13,10 @@ from gptcalc.document import build, without_unread
 from gptcalc.errors import InputError, did_you_mean, printable
 from gptcalc.sources.huggingface.families import DRAFTS, READERS
 from gptcalc.sources.huggingface.fields import Fields, shown
-from gptcalc.sources.huggingface.heads import BARE, DECODER_NAMES, DECODERS, purpose
+from gptcalc.sources.huggingface.heads import BARE, DECODER_NAMES, DECODERS, alike, is_small, purpose
 from gptcalc.sources.huggingface.minimal import minimal
 from gptcalc.sources.huggingface.reader import Reader
-from gptcalc.sources.huggingface.target import Target, first_class, letters, may_be_read, stem, target
+from gptcalc.sources.huggingface.target import Target, first_class, letters, may_be_read, stem, structural, target
 from gptcalc.sources.huggingface.tensors import TensorNames
 from gptcalc.sources.huggingface.unread import Ignored, restates, tolerance
 from gptcalc.sources.huggingface.unsupported import UNSUPPORTED
@@ -53,16 +53,15 @@ def read(config: Mapping[str, Any]) -> Reading:
     values, place, around, notes = text.values, text.place, text.around, text.notes
     model_type, inferred = type_of(values)
     reader = READERS[model_type]
-    aim = Target(model_type, True, True)
+    aim, headless = Target(model_type, True, True), False
     if model_type not in DRAFTS:
         aim = target(config, (*around, model_type, *([reader.like] if reader.like else [])), reader.called)
-        reader, left = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
-        notes += left
+        reader, headless = of_class(reader, aim, model_type, inside=bool(place) or around[-1:] != (model_type,))
     fields = reader.fields(values, model_type, within=f"{place}." if place else "")
     document = _filled(reader, fields)
     notes += [*inferred, *dict.fromkeys(fields.notes)]
-    if not aim.known:
-        notes.append(assumed_class(aim, fields))
+    if headless or not aim.known:
+        notes.append(assumed_class(aim, fields, headless))
     try:
         document, architecture = built(document)
     except InputError as error:
@@ -84,43 +83,46 @@ def built(document: dict[str, Any]) -> tuple[dict[str, Any], Architecture]:
 ARCHITECTURES = "architectures"
 
 
-def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> tuple[Reader, list[str]]:
-    """The reader for the class that a config names: what is on the last layer is that class's. With a
-    note, where --ignore takes a head that is not known away.
+def of_class(reader: Reader, aim: Target, model_type: str, inside: bool) -> tuple[Reader, bool]:
+    """The reader for the class that a config names: what is on the last layer is that class's. With whether a head
+    that is not known is left out: one that makes scores or an embedding, or any by --ignore.
 
     inside: the text model of a larger one, whose class may be called anything and is a language model by default.
     """
     classes = DECODERS if reader.classes is None else reader.classes
     if aim.name is None:
-        return reader.of_class(classes.get("", {})), []
+        return reader.of_class(classes.get("", {})), False
     found = purpose(aim.name, classes)
     if found == "Model" and not aim.listed and letters(aim.name) != letters(model_type) + "model":
         found = "ForCausalLM" if inside else None
     if found is None and not inside:
-        if ARCHITECTURES in tolerance().ignore:
-            left = f"what {printable(aim.name)} has on the last layer is left out: counted without an output matrix"
-            return reader.of_class(BARE), [left]
+        by_hand = ARCHITECTURES in tolerance().ignore
+        if by_hand or (is_small(aim.name, model_type) and not tolerance().strict):
+            return reader.of_class(BARE), True
         why = f"{printable(aim.name)} is not a class whose head is known for model_type {model_type!r}"
         ends = f"known ends are {', '.join(filter(None, classes))}"
         hint = f"{ends}; --ignore {ARCHITECTURES} counts what is below the head"
         raise InputError(f"{ARCHITECTURES}: {why}", hint, "unsupported")
-    return reader.of_class(classes.get(found or "", {})), []
+    return reader.of_class(classes.get(found or "", {})), False
 
 
-def assumed_class(aim: Target, fields: Fields) -> str:
-    """A config for a class of which nothing is known, counted as the class of its type: only where nothing that it
-    says beyond that class means structure elsewhere."""
+def assumed_class(aim: Target, fields: Fields, headless: bool) -> str:
+    """A config for a class of which nothing is known, counted as a class of its type: only where nothing that it
+    says beyond that class means structure elsewhere, or could be a size of a head that is not known."""
+    name = aim.name or ""
+    classes = fields.known.classes if fields.known else ()
+    usual = alike(name, classes, ("Model",) if headless else ("ForCausalLM", "LMHeadModel")) or fields.model_type
+    of = f"architectures names {printable(name)}, which is not a class of {fields.model_type}"
     unread = [name for note in fields.notes if isinstance(note, Ignored) for name in note.names]
     own = [name.removeprefix(fields.within) for name in unread]
-    risky = [n for n in may_be_read(own) if n not in tolerance().ignore and not restates(n, fields)]
-    known = fields.known.classes if fields.known else ()
-    usual = next((name for name in known if name.endswith(("ForCausalLM", "LMHeadModel"))), fields.model_type)
-    of = f"architectures names {printable(aim.name or '')}, which is not a class of {fields.model_type}"
+    risky = structural(own) if headless else may_be_read(own)
+    accepted = {*tolerance().ignore, *(own if ARCHITECTURES in tolerance().ignore else ())}
+    risky = [n for n in risky if n not in accepted and not restates(n, fields)]
     if risky:
         field = f"{fields.within}{printable(risky[0])}"
         hint = f"--ignore {printable(risky[0])} counts it as {usual}"
         raise InputError(f"{of}, and may read {field} = {shown(fields.values[risky[0]])}", hint, "unsupported")
-    return f"{of}; counted as {usual}"
+    return f"{of}; counted as {usual}" + (": what it has on the last layer is left out" if headless else "")
 
 
 #: what a config is expected to say itself: a note tells where its class decided

@@ -85,9 +85,9 @@ def latent(fields: Fields, n: int) -> Sequence[str]:
     return ["mla"] * n
 
 
-# `fraction=None`: all of the rotary channels turn. With YaRN transformers 5.24 heeds a partial_rotary_factor inside
-# rope_parameters all the same and makes fewer frequencies than there are pairs: a single one turns them all, several
-# do not run. That is not followed.
+# `fraction=None`: all of the rotary channels turn. Where they are scaled (YaRN, linear), transformers 5.24 heeds a
+# partial_rotary_factor inside rope_parameters all the same and makes fewer frequencies than there are pairs: a single
+# one turns them all, several do not run. That is not followed.
 DEEPSEEK_V2 = LLAMA.but(
     defaults={"moe_layer_freq": 1},
     document={

@@ -5,13 +5,17 @@ The class's name is the model's, then what it is for. Without one a decoder is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.reader import Classes, Hole, activation
 
 LABELS = "num_labels"
+
+#: words in names of classes whose head has no vocabulary
+SMALL = "Reward|Score|Critic|Classif|Regress|Embed|Retriev|Rerank|Ranker"
 
 
 def labels(least: int = 1) -> Hole:
@@ -85,3 +89,17 @@ def purpose(name: str, classes: Classes) -> str | None:
     """What a class is for, of what is known: the longest end of its name."""
     ends = [end for end in classes if end and name.endswith(end)]
     return max(ends, key=len, default=None)
+
+
+def alike(name: str, classes: Collection[str], usual: tuple[str, ...]) -> str | None:
+    """Of a type's classes the one that is for the same as a class of another name; else the one with a usual end."""
+    ends = tuple(filter(None, (purpose(name, {end: {} for end in DECODERS if end != "Model"}),))) or usual
+    return next((known for known in classes if known.endswith(ends)), None)
+
+
+def is_small(name: str, model_type: str) -> bool:
+    """Whether a class that is not known has at most scores, values or an embedding on the last layer, by its name:
+    LlamaForRewardModel, LlamaModelForScore, LlamaBidirectionalModel. What those are made of differs from code to code;
+    below them is the type's bare model."""
+    own = name.lower().startswith(model_type.replace("_", "")) and name.endswith("Model")
+    return own or re.search(SMALL, name) is not None

@@ -119,7 +119,12 @@ def letters(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isascii() and letter.isalnum())
 
 
+def structural(names: Iterable[str]) -> list[str]:
+    """Those of some fields whose names mean structure."""
+    return [name for name in names if any(word in name for word in STRUCTURE)]
+
+
 def may_be_read(names: Iterable[str]) -> list[str]:
     """Of some unread fields those that mean structure for the class of another type."""
     known = set().union(*(found.reads | set(found.names) for found in every_class().values()))
-    return [name for name in names if any(word in name for word in STRUCTURE) and name in known]
+    return [name for name in structural(names) if name in known]
