@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gptcalc.errors import InputError
-from gptcalc.sources import WHOLE, pytorch, safetensors, text
+from gptcalc.sources import pytorch, safetensors, text
 from gptcalc.sources.gguf import reader as gguf
 from gptcalc.sources.header import SCHEME, Header, Steps, Tensor, product
 from gptcalc.sources.huggingface.tensors import Place, TensorNames
+from gptcalc.sources.paths import WHOLE
 from gptcalc.sources.safetensors import DTYPES
 
 if TYPE_CHECKING:

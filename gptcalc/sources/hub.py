@@ -18,9 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from gptcalc.errors import InputError, printable
-from gptcalc.sources import CONFIG, WHOLE, pytorch, safetensors
+from gptcalc.sources import pytorch, safetensors
 from gptcalc.sources.gguf import reader
 from gptcalc.sources.header import LONGEST_HEADER, SCHEME, Header, Steps
+from gptcalc.sources.paths import CONFIG, WHOLE
 from gptcalc.sources.ranges import PIECE, Ranged
 
 ADAPTER = "adapter_config.json"
