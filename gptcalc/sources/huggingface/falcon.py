@@ -24,6 +24,7 @@ def falcon_scale(fields: Fields) -> float:
     """Linear biases are added to the scores before those are scaled.
 
     transformers 5.24 computes them in bfloat16, whatever the model's type, so that its logits are coarser than these.
+    Its eager attention adds them twice, to the scores and in the mask; sdpa, its usual one, once as here.
     """
     width = fields.needed("hidden_size", "n_embed") // fields.needed("num_attention_heads", "n_head")
     if width < 1:
