@@ -64,3 +64,31 @@ def test_the_analyses_never_see_the_witness(path: Path) -> None:
 
 def test_every_room_stands_on_a_floor() -> None:
     assert {room(path) for path in MODULES} - {"__init__"} == set(FLOOR)
+
+
+def module(path: Path) -> str:
+    return ".".join(("gptcalc", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even for types, or late. A package's own door (its __init__) may be looked through from inside."""
+    known = {module(path) for path in MODULES}
+    doors = {module(path) for path in MODULES if path.name == "__init__.py"}
+    sees: dict[str, set[str]] = {}
+    for path in MODULES:
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        sees[module(path)] = (names & known) - doors
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, " -> ".join((*way[way.index(name) :], name))
+        if name not in done:
+            for other in sorted(sees[name]):
+                visit(other, (*way, name))
+            done.add(name)
+
+    for name in sorted(sees):
+        visit(name, ())

@@ -13,8 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from gptcalc.analysis.memory.cache import Types, pools, turned, types
-from gptcalc.analysis.memory.engines import Pool
 from gptcalc.analysis.memory.forms import published
+from gptcalc.analysis.memory.pools import Pool
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import Layout, blocks_between, layout, local, stage_ranges
 from gptcalc.analysis.memory.training import ranks

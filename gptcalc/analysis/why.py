@@ -14,7 +14,7 @@ from gptcalc import units
 from gptcalc.analysis import params as parameters
 from gptcalc.analysis.flops import Flops, of_states
 from gptcalc.analysis.memory.cache import CacheGroup, KVCache, turned, types, whole
-from gptcalc.analysis.memory.engines import CONSTANT
+from gptcalc.analysis.memory.pools import CONSTANT
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheRun, FlopsRun
 from gptcalc.equations import Chosen, Constant, Entries, Equations, Line, OfSource, Pairs, Stage, Workload, equations

@@ -12,6 +12,7 @@ from gptcalc.analysis.memory import cache, engines
 from gptcalc.analysis.memory.cache import kv, pools, types
 from gptcalc.analysis.memory.engines import Held, Paging, held
 from gptcalc.analysis.memory.inference import Inference
+from gptcalc.analysis.memory.pools import CONSTANT
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.vllm import generation
 from gptcalc.analysis.why import why_kv
@@ -89,7 +90,7 @@ def test_pages_of_states_are_padded_in_vllm() -> None:
     """Of a page of Qwen3.5-9B 0.76% is padding (pull request 37467)."""
     parts = held("vllm", pools(equations(model("qwen3.5-9b")), types("bf16", "fp32")), 1, paging=Paging(states=1))
     page = next(part.bytes // part.pool.layers for part in parts if part.pool.grows)
-    constant = [part for part in parts if part.pool.kind in engines.CONSTANT and part.pool.layers]
+    constant = [part for part in parts if part.pool.kind in CONSTANT and part.pool.layers]
     layers = constant[0].pool.layers
     assert sum(part.bytes for part in constant if part.pool.kind != "padding") == layers * page
     used = sum(part.pool.bytes for part in constant if part.pool.kind != "padding")
@@ -149,7 +150,7 @@ def test_pages_of_kimi_k3(kv_dtype: str, tokens: int, bytes_a_number: int) -> No
     assert next(part.tokens for part in parts if part.pool.grows) == tokens
     state = 12 * 128 * 128 * 4 + 3 * 3 * 12 * 128 * 2
     assert round(100 * (tokens * 576 * bytes_a_number / state - 1), 2) == 8.68
-    constant = [part for part in parts if part.pool.kind in engines.CONSTANT]
+    constant = [part for part in parts if part.pool.kind in CONSTANT]
     used = {part.pool.kind: part.pool.bytes for part in constant}
     assert used["state"] + used["conv"] == state
 

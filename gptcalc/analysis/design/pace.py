@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gptcalc.analysis.params import Entry
-from gptcalc.analysis.sweep.activations import NotPolynomial
 from gptcalc.analysis.sweep.bulk import Array, Points
-from gptcalc.analysis.sweep.figures import Collected, is_packed
+from gptcalc.analysis.sweep.collected import Collected, NotPolynomial
+from gptcalc.analysis.sweep.figures import is_packed
 from gptcalc.analysis.sweep.packed import of
 from gptcalc.analysis.timed import Rates, peak, step_seconds
 from gptcalc.analysis.traffic import Traffic

@@ -9,7 +9,8 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import CONSTANT, Held, Kind, Pool, blocks, check_runs, form_of, held
+from gptcalc.analysis.memory.engines import Held, blocks, check_runs, form_of, held
+from gptcalc.analysis.memory.pools import CONSTANT, Kind, Pool
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, held_by_several, local
 from gptcalc.answers import Outcome

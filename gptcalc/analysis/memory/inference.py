@@ -12,11 +12,12 @@ from msgspec.structs import asdict, replace
 from gptcalc.analysis.memory import sglang
 from gptcalc.analysis.memory.cache import kept_in, pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
-from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, Pool, check_runs, chunk_of, form_of, held
+from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
 from gptcalc.analysis.memory.held import Share, by_type
 from gptcalc.analysis.memory.live import NOTHING, Moment, Work, moments, widest, width_of
 from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, split
+from gptcalc.analysis.memory.pools import Pool
 from gptcalc.analysis.memory.result import Device, Tensors
 from gptcalc.analysis.memory.sharding import blocks_between, held_by_several, layout, stage_ranges
 from gptcalc.analysis.memory.vllm import (

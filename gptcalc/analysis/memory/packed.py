@@ -19,15 +19,12 @@ many (kv_cache_planning.py, _get_packed_kv_cache_groups); a request takes a bloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gptcalc.analysis.memory.pools import Pool
 from gptcalc.dtypes import FP32
 from gptcalc.errors import InputError
-
-if TYPE_CHECKING:
-    from gptcalc.analysis.memory.engines import Pool
 
 #: tokens of a page: of entries, of a window
 ENTRIES, WINDOW = 256, 64

@@ -18,18 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.packed import ALIGNED, compressor
+from gptcalc.analysis.memory.pools import Pool
 from gptcalc.architecture import Architecture, LatentAttention
 from gptcalc.conventions import DEVICE_SHARE, FitRun, InferenceRun
 from gptcalc.dtypes import FP32
-
-if TYPE_CHECKING:
-    from gptcalc.analysis.memory.engines import Pool
 
 MIB, GIB = 2**20, 2**30
 

@@ -38,7 +38,8 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.engines import CONSTANT, LATENT_PAGE, NEWEST, Paging, Pool
+from gptcalc.analysis.memory.engines import LATENT_PAGE, NEWEST, Paging
+from gptcalc.analysis.memory.pools import CONSTANT, Pool
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.architecture import (
     ACTIVATIONS,

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from gptcalc.analysis.memory.live import Place, Value, lives, made_of_past, peaks, place, width_of
+from gptcalc.analysis.sweep.collected import Collected, NotPolynomial
 from gptcalc.dtypes import FP32, weight_format
 from gptcalc.equations import Chosen, Stage, equations
 from gptcalc.equations import polynomial as poly
 from gptcalc.equations.roles import LOOKED_BACK
 
-if TYPE_CHECKING:
-    from gptcalc.analysis.sweep.figures import Collected
-
 #: symbols beside the sizes and the batch: new tokens of a pass, and of how many logits are wanted
 TOKENS, WANTED = "tokens", "wanted"
-
-
-class NotPolynomial(Exception):
-    """A figure that is no polynomial with whole coefficients in these symbols."""
 
 
 class Symbolic:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.analysis.memory.weights import Weights
 from gptcalc.analysis.params import Entry
-from gptcalc.analysis.sweep.activations import NotPolynomial
-from gptcalc.analysis.sweep.figures import ONE, Collected
+from gptcalc.analysis.sweep.collected import ONE, Collected, NotPolynomial
 from gptcalc.dtypes import FP32, DType, Packing
 from gptcalc.equations import polynomial as poly
 
 
-def weights_bytes(collected: Collected) -> poly.Polynomial:
+def packed_bytes(collected: Collected) -> poly.Polynomial:
     """Of all tensors, each as the format stores it."""
     weights = Weights(collected.architecture, collected.how.dtype, Layout())
     total: poly.Polynomial = {}

@@ -19,9 +19,10 @@ import numpy as np
 
 from gptcalc.analysis.memory.engines import chunk_of
 from gptcalc.analysis.memory.live import Work
-from gptcalc.analysis.sweep.activations import TOKENS, WANTED, NotPolynomial
+from gptcalc.analysis.sweep.activations import TOKENS, WANTED
 from gptcalc.analysis.sweep.bulk import Array, Exact, Points, largest
-from gptcalc.analysis.sweep.figures import BATCH, FIGURES, Collected, is_packed, present, times
+from gptcalc.analysis.sweep.collected import BATCH, NotPolynomial, present, times
+from gptcalc.analysis.sweep.figures import FIGURES, Figured, is_packed
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import SweepRun
 from gptcalc.document import build
@@ -236,7 +237,7 @@ class Space:
         spans = {symbol: span(values[key]) for symbol, key in symbols.items()}
         try:
             if HELD & set(self.figures):
-                collected = Collected(model, self.how, symbols, False, spans | self._spans(model))
+                collected = Figured(model, self.how, symbols, False, spans | self._spans(model))
                 FIGURES["activations_bytes"].collect(collected)
         except (NotPolynomial, Impossible):  # or a table of positions that ends before a context
             return False
@@ -244,7 +245,7 @@ class Space:
 
     def is_right(self, model: Architecture, symbols: Mapping[str, str], probe: Settings) -> bool:
         """Whether every range is what its symbol says, and no row of the cache hangs on a free one."""
-        collected = Collected(model, self.how, symbols, False, {})
+        collected = Figured(model, self.how, symbols, False, {})
         try:
             ranges = {
                 index: collected.range(index)
@@ -370,7 +371,7 @@ class Combination:
             steps = {s: step for s, step in steps.items() if step > 1}
             self.tables |= {s: (self.tables[s][0], self.tables[s][1] // step) for s, step in steps.items()}
         ranges = {symbol: (int(column.min()), int(column.max())) for symbol, (_, column) in self.tables.items()}
-        self.collected = Collected(architecture, how, space.symbols, counted, ranges, steps)
+        self.collected = Figured(architecture, how, space.symbols, counted, ranges, steps)
         self.figures = {key: FIGURES[key].collect(self.collected) for key in space.figures}
         used = {s for every in self.figures.values() for terms in every for monomial in terms for s, _ in monomial}
         if space.every_symbol:
