@@ -224,8 +224,8 @@ def sweep(
     What is no model is left out. `where`, `sort` and `pareto` are as on the command line; `part` (3, 100) is the third
     of a hundred parts that together are the whole.
     """
+    from gptcalc.analysis.sweep.piece import Axis
     from gptcalc.analysis.sweep.run import Grid, Sweep
-    from gptcalc.analysis.sweep.space import Axis
     from gptcalc.conventions import SweepRun
 
     grid = Grid(

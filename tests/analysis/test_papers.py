@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gptcalc.analysis.sweep.piece import Axis
 from gptcalc.analysis.sweep.run import Grid, Sweep
-from gptcalc.analysis.sweep.space import Axis
 from gptcalc.sources import load
 
 

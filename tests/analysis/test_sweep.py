@@ -26,8 +26,9 @@ from gptcalc.analysis.memory.weights import total as stored
 from gptcalc.analysis.params import params
 from gptcalc.analysis.sweep.bulk import Points
 from gptcalc.analysis.sweep.figures import FIGURES
+from gptcalc.analysis.sweep.piece import PIECE, Axis
 from gptcalc.analysis.sweep.run import Grid, Sweep
-from gptcalc.analysis.sweep.space import PIECE, Axis, Space
+from gptcalc.analysis.sweep.space import Space
 from gptcalc.analysis.sweep.wanted import front
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun, SweepRun

@@ -14,8 +14,8 @@ import sys
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from gptcalc.analysis.sweep.piece import Axis
 from gptcalc.analysis.sweep.run import Grid, Sweep
-from gptcalc.analysis.sweep.space import Axis
 from gptcalc.sources import load
 
 FIGURES = ("total", "active", "kv_bytes", "prefill_flops", "decode_flops")

@@ -21,7 +21,8 @@ import numpy as np
 from gptcalc.analysis.design.pace import Demand, Pace
 from gptcalc.analysis.design.taste import Ratio, Tried
 from gptcalc.analysis.sweep.bulk import Array
-from gptcalc.analysis.sweep.space import PIECE, Combination, NoModel, Piece, Space
+from gptcalc.analysis.sweep.piece import PIECE, Piece
+from gptcalc.analysis.sweep.space import Combination, NoModel, Space
 from gptcalc.analysis.sweep.wanted import Order, first, held
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError

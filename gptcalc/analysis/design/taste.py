@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gptcalc.analysis.sweep.bulk import Array
-from gptcalc.analysis.sweep.space import Axis, Piece
+from gptcalc.analysis.sweep.piece import Axis, Piece
 from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.errors import InputError, printable
 

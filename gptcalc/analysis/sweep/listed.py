@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gptcalc.analysis.sweep.figures import FIGURES
-from gptcalc.analysis.sweep.space import PIECE, Axis, Combination, NoModel, OneByOne, Piece, Space, TooManyFree
+from gptcalc.analysis.sweep.piece import PIECE, Axis, Piece
+from gptcalc.analysis.sweep.space import Combination, NoModel, OneByOne, Space, TooManyFree
 from gptcalc.conventions import SweepRun
 from gptcalc.errors import InputError, file_name
 from gptcalc.sources.points import PointsFile

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from gptcalc.analysis.sweep.figures import FIGURES
 from gptcalc.analysis.sweep.listed import Listed
-from gptcalc.analysis.sweep.space import Axis, Piece, Space
+from gptcalc.analysis.sweep.piece import Axis, Piece
+from gptcalc.analysis.sweep.space import Space
 from gptcalc.analysis.sweep.structures import Structures, is_of_words
 from gptcalc.analysis.sweep.wanted import Order, best, first, fronted, held, ordered
 from gptcalc.conventions import SweepRun

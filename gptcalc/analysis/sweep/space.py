@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gptcalc.analysis.memory.engines import chunk_of
 from gptcalc.analysis.memory.live import Work
 from gptcalc.analysis.sweep.activations import TOKENS, WANTED
-from gptcalc.analysis.sweep.bulk import Array, Exact, Points, largest
+from gptcalc.analysis.sweep.alike import alike, forms, written_alike
+from gptcalc.analysis.sweep.bulk import Array, Points
 from gptcalc.analysis.sweep.collected import BATCH, NotPolynomial, present, times
 from gptcalc.analysis.sweep.figures import FIGURES, Figured, is_packed
+from gptcalc.analysis.sweep.piece import PIECE, Axis, Piece, Settings
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import SweepRun
 from gptcalc.document import build
@@ -36,47 +38,11 @@ PRIMES = (
     (10007, 20011), (10009, 20021), (10037, 20023), (10039, 20029), (10061, 20047), (10067, 20051), (10069, 20063),
     (10079, 20071), (10091, 20089), (10093, 20101), (10099, 20107), (10103, 20113),
 )  # fmt: skip
-#: points that are evaluated at once: their arrays stay in a core's cache
-PIECE = 1 << 14
 DEPTH = "n_layers"
 #: combinations of first values that are tried for one that is a model
 TRIED = 10_000
 #: figures that know what is held at the widest moment
 HELD = {"activations_bytes", "memory"}
-
-Settings = Mapping[str, Any]
-
-
-class Axis(NamedTuple):
-    """A key of the preset and the values that it takes, whole numbers or words."""
-
-    key: str
-    values: tuple[int | str, ...]
-
-
-class Piece(NamedTuple):
-    """Consecutive points: what is the same at all of them, and what is not."""
-
-    number: int
-    same: dict[str, Any]
-    points: Points
-    keys: dict[str, Array]
-    figures: dict[str, tuple[poly.Polynomial, ...]]
-
-    def values(self, key: str) -> Exact:
-        if key in self.keys:
-            return Exact(self.keys[key])
-        if key in self.figures:
-            return largest([self.points.evaluate(terms) for terms in self.figures[key]])
-        return Exact(np.full(self.number, self.same[key]))
-
-    def take(self, which: Array) -> Piece:
-        points = Points({s: a[which] for s, a in self.points.values.items()}, self.points.largest, len(which))
-        return Piece(len(which), self.same, points, {key: a[which] for key, a in self.keys.items()}, self.figures)
-
-    def columns(self, keys: Sequence[str]) -> list[list[Any]]:
-        """Each key's values as Python's."""
-        return [[self.same[key]] * self.number if key in self.same else self.values(key).ints() for key in keys]
 
 
 class Space:
@@ -440,36 +406,6 @@ def lengths(architecture: Architecture, how: SweepRun, batches: Sequence[int]) -
 
 def span(values: Sequence[Any]) -> tuple[int, int]:
     return min(values), max(values)
-
-
-def forms(architecture: Architecture) -> tuple[Equations, Equations]:
-    return equations(architecture), equations(architecture, "absorbed")
-
-
-def alike(a: Equations, b: Equations) -> bool:
-    """Whether two models have the same lines under the same conditions, whatever their sizes."""
-    left, right = ([((stage.name, stage.passes), stage.lines) for stage in model.main] for model in (a, b))
-    if [name for name, _ in left] != [name for name, _ in right]:
-        return False
-    return all(
-        len(own) == len(others)
-        and all(
-            (x.text, x.kind, x.passes, x.condition, x.stored, x.kept)
-            == (y.text, y.kind, y.passes, y.condition, y.stored, y.kept)
-            for x, y in zip(own, others, strict=True)
-        )
-        for (_, own), (_, others) in zip(left, right, strict=True)
-    )
-
-
-def written_alike(a: Equations, b: Equations) -> bool:
-    """Whether all ranges of two models that are alike are written with the same symbols and numbers. Where a size
-    stands as a number in one (`c+9967` rows of positions), no symbol says how it goes on."""
-    return all(
-        [index.symbol for index in x.ranges().values()] == [index.symbol for index in y.ranges().values()]
-        for own, others in zip(a.main, b.main, strict=True)
-        for x, y in zip(own.lines, others.lines, strict=True)
-    )
 
 
 def value(terms: poly.Polynomial, sizes: Mapping[str, int]) -> int:

@@ -11,7 +11,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from gptcalc.analysis.sweep.space import Axis, Piece, Settings, Space
+from gptcalc.analysis.sweep.piece import Axis, Piece, Settings
+from gptcalc.analysis.sweep.space import Space
 from gptcalc.conventions import SweepRun
 from gptcalc.document.variant import varied
 from gptcalc.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gptcalc.analysis.sweep.bulk import Array
-from gptcalc.analysis.sweep.space import Piece
+from gptcalc.analysis.sweep.piece import Piece
 from gptcalc.where import Where, check
 
 

@@ -81,8 +81,8 @@ def command(
     """
     from functools import cache
 
+    from gptcalc.analysis.sweep.piece import Axis
     from gptcalc.analysis.sweep.run import Grid, Sweep
-    from gptcalc.analysis.sweep.space import Axis
     from gptcalc.conventions import SweepRun
     from gptcalc.sources import load
 
