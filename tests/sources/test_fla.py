@@ -23,6 +23,21 @@ ATTENTION = {"layers": [1, 5], "num_heads": 16, "num_kv_heads": 8, "qkv_bias": T
 
 TOTALS: list[tuple[dict[str, Any], int]] = [
     ({"model_type": "gla"}, 1_365_514_240),
+    # flame's mamba2_1B gives no heads: 4096 / 64 of them. In-projection, convolution with its bias, three numbers a
+    # head, the inner norm, out-projection and norm, 48 times; two tables and a norm
+    (
+        {
+            "model_type": "mamba2",
+            "hidden_size": 2048,
+            "head_dim": 64,
+            "vocab_size": 32000,
+            "n_groups": 1,
+            "num_hidden_layers": 48,
+        },
+        48 * (2048 * (2 * 4096 + 2 * 128 + 64) + 5 * (4096 + 2 * 128) + 3 * 64 + 4096 + 4096 * 2048 + 2048)
+        + 2 * 32000 * 2048
+        + 2048,
+    ),
     ({"model_type": "gla", "use_short_conv": True, "hidden_size": 512, "num_hidden_layers": 3}, 43_045_504),
     ({"model_type": "delta_net"}, 1_365_677_056),
     ({"model_type": "delta_net", "use_gate": True, "use_short_conv": False}, 1_465_750_528),

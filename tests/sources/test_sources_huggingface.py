@@ -163,6 +163,8 @@ SIZES: dict[str, dict[str, Any]] = {
         "block_size": 4,
         "dflash_config": {"target_layer_ids": [1, 2], "emb_dim": 8, "gru_hidden_dim": 12},
     },
+    "Eagle3LlamaForCausalLM": {**PLAIN, "num_hidden_layers": 1, "draft_vocab_size": 64},
+    "QwenDFlashDraftModel": {**PLAIN, "block_size": 4, "dflash_config": {"target_layer_ids": [1, 2]}},
     "LlamaForCausalLMEagle3": {**PLAIN, "num_hidden_layers": 1, "draft_vocab_size": 64, "fc_norm": True},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dots1": ROUTED,

@@ -44,6 +44,16 @@ DRAFTS: dict[str, tuple[dict[str, Any], int, dict[str, int]]] = {
         592_461_824, {"embedding": 151936 * 4096},
     ),
     "phi4-eagle3": (eagle3(5120, 17920, 40, 10, 100352, model_type="phi3"), 622_612_480, {"embedding": 100352 * 5120}),
+    # AngelSlim's name for the class: a tie that its rows rule out, a setting of its training. fc of 3·d², q, k, v of
+    # 2·d·(n + 2·g)·d_head, an output of n·d_head·d, 3·d·d_ff, four norms, 32,000 rows
+    "AngelSlim's qwen3-4b-eagle3": (
+        eagle3(
+            2560, 9728, 32, 8, 151936, head_dim=128, architectures=["Eagle3LlamaForCausalLM"],
+            tie_word_embeddings=True, modal_type="VLM",
+        ),
+        3 * 2560**2 + 2 * 2560 * 48 * 128 + 32 * 128 * 2560 + 3 * 2560 * 9728 + 4 * 2560 + 32000 * 2560,
+        {"embedding": 151936 * 2560},
+    ),
     # the target is wider, so the table is the draft's own: 128256 · 6144, and fc reads 3 · 8192
     "of a wider target": (
         eagle3(6144, 16384, 48, 8, 128256, target_hidden_size=8192),
@@ -214,6 +224,7 @@ def test_what_a_block_draft_has_not_is_refused(changes: dict[str, Any], message:
         ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]}}, "expected three layers"),
         ({"eagle_config": {"use_last_hidden": True}}, "eagle_config.use_last_hidden"),
         ({"draft_vocab_size": None}, "draft_vocab_size is missing"),
+        ({"draft_vocab_size": 128256, "tie_word_embeddings": True}, "tie_word_embeddings"),
     ],
 )
 def test_what_the_class_has_not_is_refused(changes: dict[str, Any], message: str) -> None:

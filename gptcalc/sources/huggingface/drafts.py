@@ -19,7 +19,16 @@ from gptcalc.sources.huggingface.tensors import Names, bare, in_layers
 #: what all of them assume, and fields of their configs that none of them reads
 _common: dict[str, Any] = {
     "defaults": {"hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": False, "tie_word_embeddings": False},
-    "irrelevant": ("max_window_layers", "use_sliding_window", "target_model_type", "decoder_sparse_step"),
+    "irrelevant": (
+        "max_window_layers",
+        "use_sliding_window",
+        "target_model_type",
+        "decoder_sparse_step",
+        "modal_type",
+        "num_anchors",
+        "loss_decay_gamma",
+        "attention_backend",
+    ),
 }
 
 EAGLE3_LAYERS = 3
@@ -49,6 +58,17 @@ def one_layer(fields: Fields) -> str:
     return "attn+mlp"
 
 
+def rows_of_its_own(fields: Fields) -> int:
+    """Words that a draft guesses among. Its output matrix is its own, whatever a config says of ties, where these are
+    fewer than the table's: matrices of other sizes aren't one."""
+    rows = fields.needed("draft_vocab_size")
+    if fields.flag("tie_word_embeddings"):
+        if rows == fields.needed("vocab_size"):
+            raise fields.unsupported("tie_word_embeddings", "a draft's output that is its target's table")
+        fields.notes.append("tie_word_embeddings is true: an output of fewer rows than the table isn't tied to it")
+    return rows
+
+
 def _either(first: str, second: str, entries: Names) -> dict[str, tuple[str, str]]:
     """Names of a layer's weights, whose layer is called one way or the other."""
     return {stem: (f"{first}{name}", f"{second}{name}") for stem, name in entries.items()}
@@ -64,7 +84,7 @@ EAGLE3 = Reader(
         "bias": None,
         "attn": {"with_embedding": "apart"},
         "embedding": {"borrowed": Hole(same_width)},
-        "head": {"rows": size("draft_vocab_size")},
+        "head": {"rows": Hole(rows_of_its_own)},
         "target": {
             "layers": Hole(three_layers),
             "d": optional("target_hidden_size"),
@@ -80,7 +100,7 @@ EAGLE3 = Reader(
         "head": "lm_head",
     },
     defaults=_common["defaults"],
-    only={"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False, "norm_output": True},
+    only={"attention_bias": False, "mlp_bias": False, "norm_output": True},
     irrelevant=frozenset({*_common["irrelevant"], "sliding_window"}),
 )
 
@@ -194,9 +214,12 @@ DOMINO = DFLASH.but(
     },
 )
 
+# vLLM's and AngelSlim's names stand beside SpecForge's
 READERS: dict[str, Reader] = {
     "DSparkDraftModel": DSPARK,
     "LlamaForCausalLMEagle3": EAGLE3,
+    "Eagle3LlamaForCausalLM": EAGLE3,
     "DFlashDraftModel": DFLASH,
+    "QwenDFlashDraftModel": DFLASH,
     "DominoDraftModel": DOMINO,
 }

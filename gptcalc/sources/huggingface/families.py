@@ -35,7 +35,8 @@ FAMILIES = {
     "diffllama": "diffllama",
     "distilbert": "distilbert",
     "doge": "doge",
-    "drafts": "LlamaForCausalLMEagle3 DFlashDraftModel DSparkDraftModel DominoDraftModel",
+    "drafts": "LlamaForCausalLMEagle3 Eagle3LlamaForCausalLM DFlashDraftModel QwenDFlashDraftModel DSparkDraftModel"
+    " DominoDraftModel",
     "dory": "dory",
     "dots": "dots1 dots3_note_text",
     "ernie": "ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text paddleocr_vl_text",

@@ -24,15 +24,27 @@ def length(fields: Fields) -> int:
     return given or ASSUMED_LENGTH
 
 
-def share(n_heads: str, inner: Hole, *names: str) -> Hole:
+def share(n_heads: str, inner: Hole, *names: str, filling: bool = False) -> Hole:
     """A head's width: an equal share of the inner width, whether it is given or not."""
 
     def read(fields: Fields) -> int:
-        whole, heads, given = int(inner.read(fields)), fields.needed(n_heads), fields.get(*names)
+        whole, given = int(inner.read(fields)), fields.get(*names)
+        heads = int(filled(n_heads, inner, *names).read(fields)) if filling else fields.needed(n_heads)
         width = whole // heads if given in (None, "auto") else fields.needed(*names)
         if width * heads != whole:
             raise InputError(f"{fields.within}{n_heads}: {heads} heads of {width} channels are not the {whole} inside")
         return width
+
+    return Hole(read)
+
+
+def filled(n_heads: str, inner: Hole, d_head: str) -> Hole:
+    """Heads, where their number isn't given as many as fill the inner width: what a class assumes fits its own default
+    width alone, and flash-linear-attention's always computes them."""
+
+    def read(fields: Fields) -> int:
+        given = fields.present(n_heads)
+        return fields.needed(n_heads) if given else int(inner.read(fields)) // fields.needed(d_head)
 
     return Hole(read)
 
@@ -196,13 +208,15 @@ FALCON_MAMBA = MAMBA.but(
 )
 
 
+_width = expanded("expand")
+
 MAMBA2 = LLAMA.but(
     document={
         **PLAIN,
         "layers": "n*mamba2",
         "mamba2": {
-            "n_heads": size("num_heads"),
-            "d_head": size("head_dim"),
+            "n_heads": filled("num_heads", _width, "head_dim"),
+            "d_head": share("num_heads", _width, "head_dim", filling=True),
             "d_state": size("state_size"),
             "kernel": size("conv_kernel"),
             "n_groups": size("n_groups"),
@@ -218,7 +232,6 @@ MAMBA2 = LLAMA.but(
         "norm_before_gate",
         "time_step_scale",
         "time_step_init_scheme",
-        "expand",
     ),
     names={**_alone, **in_layers(_of_layers, {"mamba2.norm": "norm", **mamba2_names("mixer")})},
 )
