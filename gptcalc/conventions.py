@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from gptcalc.errors import InputError, NoPosition, did_you_mean, printable
+from gptcalc.errors import InputError, NoPosition, did_you_mean, is_count, printable
 from gptcalc.options import Option, check_fields
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class SumsRun(Run, frozen=True, kw_only=True):
             return None
         if form == "chunked" and not colon:
             return 0
-        if form == "chunked" and size.isdecimal() and size.isascii() and 0 < int(size[:9]) == int(size):
+        if form == "chunked" and is_count(size) and int(size):
             return int(size)
         hint = did_you_mean(form, ("recurrent", "chunked"))
         problem = "is not one of recurrent, chunked, chunked:TOKENS"

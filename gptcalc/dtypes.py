@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, is_count, printable
 
 
 class DType(Struct, frozen=True):
@@ -219,7 +219,7 @@ HEAD_BITS = 6
 def bits_per_weight(name: str, bits: str) -> Format:
     """EXL2 and EXL3 choose each matrix' width so that the layers have so many bits a weight in the mean."""
     whole, _, part = bits.partition(".")
-    if not (whole.isdecimal() and (part or "0").isdecimal() and len(bits) < 8 and 1 <= float(bits) <= 8):
+    if not (is_count(whole) and is_count(part or "0", 5) and 1 <= float(bits) <= 8):
         raise InputError(f"{printable(name)!r}: no bits per weight from 1 to 8", "write exl3:4.0 or exl2:4.65", "usage")
     numbers, size = 8 * 10 ** len(part), int(whole + part)
     common = gcd(numbers, size)
@@ -330,7 +330,7 @@ def _one_format(name: str) -> Format | None:
         )
     known = GROUP_OPTIONS[word]
     by_channel = group == CHANNEL and word != "int8"  # which is so by itself
-    sized = group.isdecimal() and len(group) < 8 and 1 <= int(group) <= MAX_GROUP
+    sized = is_count(group) and 1 <= int(group) <= MAX_GROUP
     if not (sized or by_channel) or not set(more) <= set(known):
         example = "".join(f" or {word}:128:{option}" for option in known[:1])
         whole = "" if word == "int8" else f", {word}:{CHANNEL}"

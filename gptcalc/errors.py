@@ -39,6 +39,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {near[0]}?" if near else None
 
 
+def is_count(word: str, digits: int = 9) -> bool:
+    """Whether a word is a whole number of so many digits at most: 0 to 9, as no other script writes them. Python's own
+    tests take any script's, and its `int` refuses thousands of them."""
+    return word.isascii() and word.isdecimal() and len(word) <= digits
+
+
 def printable(text: str, limit: int = 80) -> str:
     """Text from a file, safe to print: control characters escaped, long text cut."""
     shown = text if len(text) <= limit else text[:limit] + "…"

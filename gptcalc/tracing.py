@@ -31,7 +31,7 @@ MOST_TOKENS, MOST_STEPS, MOST_LAYERS = 2**40, 1_000, 20_000
 #: steps of recurrences, which go one by one: of a trace at most, and of one whose length nobody says
 MOST_STATES, USUAL_STATES = 2**20, 2**16
 
-PLACE = re.compile(r"(encoder)?\.?(?:layers\.(\d+)\.)?(.*)")
+PLACE = re.compile(r"(encoder)?\.?(?:layers\.([0-9]{1,9})\.)?(.*)")
 
 
 class StepRow(Struct, frozen=True):

@@ -14,7 +14,7 @@ from gptcalc import units
 from gptcalc.errors import InputError, did_you_mean, printable
 
 COMPARISON = r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|!=|=|<|>)\s*(.*\S)\s*"
-EXPONENT = r"\d+(\.\d+)?[eE]\+?\d{1,2}"
+EXPONENT = r"[0-9]{1,30}(\.[0-9]{1,30})?[eE]\+?[0-9]{1,2}"
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,

@@ -18,7 +18,7 @@ from gptcalc.analysis.memory.pools import CONSTANT
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import CacheRun, FlopsRun
 from gptcalc.equations import Chosen, Constant, Entries, Equations, Line, OfSource, Pairs, Stage, Workload, equations
-from gptcalc.errors import InputError, did_you_mean
+from gptcalc.errors import InputError, did_you_mean, is_count, printable
 
 
 class Row(Struct, frozen=True):
@@ -87,13 +87,14 @@ def _params_filter(key: str, model: Equations) -> tuple[Callable[[parameters.Ent
             return (lambda e: e.stage is not model.mtp and e.tensor.weight.component != "embedding"), False
         case ["components", name] if name in parameters.COMPONENTS:
             return (lambda e: e.stage is not model.mtp and e.tensor.weight.component == name), False
-        case ["groups", number, ("total" | "active") as what] if number.isdigit() and int(number) < len(main):
+        case ["groups", number, ("total" | "active") as what] if is_count(number) and int(number) < len(main):
             return (lambda e: e.stage is main[int(number)]), what == "active"
     raise _no_ledger(key, SUMS["params"])
 
 
 def _no_ledger(key: str, known: Sequence[str]) -> InputError:
-    return InputError(f"--why {key}: no such sum", did_you_mean(key, known) or "one of " + ", ".join(known), "usage")
+    said = printable(key) or repr(key)
+    return InputError(f"--why {said}: no such sum", did_you_mean(key, known) or "one of " + ", ".join(known), "usage")
 
 
 def _row(stage: Stage, line: Line, of: str, ranges: str, each: int | Fraction, times: int) -> Row:

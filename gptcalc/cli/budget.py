@@ -14,7 +14,7 @@ from gptcalc.conventions import DEVICE_SHARE
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
 
-_SHARE = r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(%?)"
+_SHARE = r"([0-9]{1,9}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})(%?)"
 
 
 def share(option: str) -> Callable[[Any], Fraction]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from gptcalc.conventions import InferenceRun
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, is_count, printable
 from gptcalc.options import Option
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ def integer(option: str) -> Callable[[Any], int]:
     """A parser of whole numbers of any sign; its errors name the option."""
 
     def parse(value: Any) -> int:
-        try:
-            return int(value)
-        except ValueError:
-            raise InputError(f"{option}: {printable(value)!r} is not a whole number", kind="usage") from None
+        if isinstance(value, int):  # the default
+            return value
+        if not is_count(value.removeprefix("-"), 18):
+            raise InputError(f"{option}: {printable(value)!r} is not a whole number", kind="usage")
+        return int(value)
 
     return parse
 
@@ -54,7 +55,11 @@ def amount(option: str) -> Callable[[Any], Fraction]:
         from fractions import Fraction
 
         try:
-            found = Fraction(value) if len(str(value)) <= 30 and "/" not in str(value) else Fraction(0)
+            found = (
+                Fraction(value)
+                if len(str(value)) <= 30 and str(value).isascii() and "/" not in str(value)
+                else Fraction(0)
+            )
         except ValueError:
             found = Fraction(0)
         if not 0 < found < 10**30:

@@ -23,7 +23,7 @@ from gptcalc.architecture import (
 from gptcalc.document import ABOUT, KINDS, build, expression
 from gptcalc.document.fields import declared, keys_of
 from gptcalc.document.keys import DEFAULT_LAYERS, NOT_THE_ENCODERS
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, is_count, printable
 
 Document = dict[str, Any]
 
@@ -48,7 +48,7 @@ def varied(document: Mapping[str, Any], switches: Iterable[str]) -> Document:
         try:
             if rule is None:
                 raise InputError("no such switch", did_you_mean(word, RULES) or f"one of {', '.join(SPELLED)}", "usage")
-            if len(numbers) != rule.numbers or not all(n.isdecimal() and 0 < int(n) < 10**9 for n in numbers):
+            if len(numbers) != rule.numbers or not all(is_count(n) and int(n) for n in numbers):
                 raise InputError(f"expected {rule.spelled}", kind="usage")
             if "encoder" in found and not rule.beside:
                 there = [spelled for spelled in SPELLED if spelled in BESIDE]
@@ -58,7 +58,7 @@ def varied(document: Mapping[str, Any], switches: Iterable[str]) -> Document:
             found = change(rule, found, *map(int, numbers))
             build(found)
         except InputError as error:
-            raise error.within(f"--with {printable(switch)}") from None
+            raise error.within(f"--with {printable(switch) or repr(switch)}") from None
         found["name"] = f"{found.get('name', 'model')} with {switch}"
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gptcalc.answers import plain
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, is_count, printable
 
 
 def builtins(data: Any) -> Any:
@@ -46,7 +46,7 @@ def pick(data: Any, key: str) -> Any:
 def _step(value: Any, word: str, walked: list[str], data: Any) -> Any:
     if isinstance(value, dict) and word in value:
         return value[word]
-    if isinstance(value, (list, tuple)) and word.isdecimal() and len(word) < 10 and int(word) < len(value):
+    if isinstance(value, (list, tuple)) and is_count(word) and int(word) < len(value):
         return value[int(word)]
     place = f" in {'.'.join(walked)}" if walked else ""
     shown = printable(word)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gptcalc import units
 from gptcalc.conventions import CompareRun
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, is_count, printable
 from gptcalc.report.figures import FIGURES, Facts, ordered, row
 from gptcalc.report.index import Index
 from gptcalc.sources.preset import names
@@ -91,7 +91,7 @@ def _said(facts: Facts, key: str) -> str:
 
 def _released(when: str, year: str) -> bool:
     first, dots, last = year.partition("..")
-    if not all(end.isdecimal() or not end for end in (first, last)) or not year.strip("."):
+    if not all(is_count(end, 4) or not end for end in (first, last)) or not year.strip("."):
         raise InputError(f"--year {printable(year)!r} is not a year", "write 2024 or 2023..2025", "usage")
     then = when[:4]
     return then.isdecimal() and (first or "0") <= then <= ((last or "9999") if dots else first)

@@ -76,7 +76,7 @@ def models() -> list[DeviceModel]:
     return [_model(name, entry) for name, entry in _read().items()]
 
 
-COUNTED = r"(\d{1,6})\s*[x×*]\s*(.+)"
+COUNTED = r"([0-9]{1,6})\s*[x×*]\s*(.+)"
 
 
 def asked(word: str) -> Asked:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, is_count, printable
 from gptcalc.sources import pytorch, safetensors
 from gptcalc.sources.gguf import reader
 from gptcalc.sources.header import LONGEST_HEADER, SCHEME, Header, Steps
@@ -305,7 +305,7 @@ class _Remote:
             skip = start if response.status_code == 200 else 0
             total = response.headers.get("Content-Range", "").rpartition("/")[2] if skip == 0 else ""
             total = total or response.headers.get("Content-Length", "")
-            if not total.isdecimal():
+            if not is_count(total, 18):
                 raise InputError(f"{self.repo.name}: {self.name}: the hub doesn't say how long it is", kind="file")
             self.size = int(total)
             return _taken(response.iter_raw(), skip, count)

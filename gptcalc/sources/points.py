@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gptcalc.errors import InputError, file_name, printable
+from gptcalc.errors import InputError, file_name, is_count, printable
 
 Columns = dict[str, NDArray[np.int64]]
 
@@ -65,7 +65,7 @@ class CsvPoints:
         numbers = []
         for row, line in enumerate(self.lines[start:stop], start + 1):
             word = line[place].strip() if place < len(line) else ""
-            if not (word.isascii() and word.isdecimal() and len(word) < 19):
+            if not is_count(word, 18):
                 raise InputError(
                     f"{file_name(self.path)}: {key} of point {row}: {printable(word)!r} is no whole number"
                 )

@@ -122,6 +122,30 @@ def test_refused_arguments(arguments: tuple[str, ...], expected: str) -> None:
     assert expected in found.stderr
 
 
+@pytest.mark.parametrize("digits", ["٣", "9" * 5000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "time gpt2 --device a10 --mbu {}%",
+        "memory gpt2 --training --lora {}",
+        "kv gpt2 --with gqa:{}",
+        "memory gpt2 --engine vllm --engine-version 0.{}",
+        "memory gpt2 --dtype int4:{}",
+        "params gpt2 --why groups.{}.total",
+        "train gpt2 --device a10 --tokens 1T --price {}",
+        "trace gpt2 --tokens 1 --seed {}",
+        "presets --year {}",
+        "presets --where total>{}e9",
+        "sweep gpt2 --set n_layers=1,2 --part 1/{}",
+    ],
+)
+def test_numbers_are_in_our_digits_and_not_endless(line: str, digits: str, gptcalc: Command) -> None:
+    found = gptcalc(*line.format(digits).split())
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "internal error" not in found.err
+    assert len(found.err) < 400
+
+
 @pytest.mark.parametrize("word", ["\udcff", "‮", "\x9b"])
 def test_errors_are_plain_in_json_too(word: str) -> None:
     found = run("show", "gpt2", word, "--json")

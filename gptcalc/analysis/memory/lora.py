@@ -16,7 +16,7 @@ from gptcalc.analysis.memory.zero import Parameter
 from gptcalc.architecture import Ggml, Storage
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Weight
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, is_count, printable
 
 #: the paper adapts queries and values, and so does PEFT by default
 DEFAULT_TARGETS = ("attn.q", "attn.v")
@@ -129,7 +129,7 @@ def parsed(text: str, storage: Storage = PLAIN) -> LoRA:
     """RANK or RANK:TARGET,TARGET, for a model that is published so."""
     rank, colon, targets = text.partition(":")
     example = "write --lora 16 or --lora 16:attn.q,attn.v"
-    if not (rank.isdecimal() and len(rank) < 8 and 1 <= int(rank) <= MAX_RANK):
+    if not (is_count(rank) and 1 <= int(rank) <= MAX_RANK):
         raise InputError(f"--lora {printable(text)!r}: no rank", example, "usage")
     if not colon:
         if storage.gguf not in WITH_DEFAULT | OF_SEVERAL:

@@ -141,7 +141,7 @@ def named(generations: Sequence[Generation]) -> str:
 
 def generation(version: str) -> Generation:
     """That of a version, as 0.33 or 0.33.1. InputError where it is none, or older than what is known."""
-    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\w+)*((a|b|rc)\d+)?", version)
+    match = re.fullmatch(r"v?([0-9]{1,3})\.([0-9]{1,3})(\.\w+)*((a|b|rc)[0-9]+)?", version)
     number = (int(match[1]), int(match[2])) if match else (0, 0)
     known = [found for found in GENERATIONS if found.since <= number]
     if not known:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RESULT = "gptcalc.analysis.design.run:Design"
 
-RATIO = re.compile(r"([A-Za-z_][\w.]*)/([A-Za-z_][\w.]*)=(?:(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)|any)")
+RATIO = re.compile(r"([A-Za-z_][\w.]*)/([A-Za-z_][\w.]*)=(?:([0-9]+(?:\.[0-9]+)?)\.\.([0-9]+(?:\.[0-9]+)?)|any)")
 
 
 def command(

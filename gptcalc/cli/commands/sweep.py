@@ -22,7 +22,7 @@ MOST_SHOWN = 10_000
 
 def part(value: Any) -> tuple[int, int]:
     """3/100: the third of a hundred."""
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", str(value))
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"--part: {printable(str(value))!r} is no part of a whole", "write 3/100", "usage")
     return int(match[1]), int(match[2])

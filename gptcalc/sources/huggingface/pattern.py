@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TypeAlias
 
-from gptcalc.errors import InputError
+from gptcalc.errors import InputError, is_count
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.reader import Hole
 
@@ -83,7 +83,7 @@ def enumerated(name: str, unit: str, other: str, otherwise: Units) -> Units:
         if value is None:
             return each(otherwise, fields, n)
         words = value.split(",") if isinstance(value, str) else value
-        if not isinstance(words, list) or not all(str(word).strip().isdecimal() for word in words):
+        if not isinstance(words, list) or not all(is_count(str(word).strip()) for word in words):
             fields.wrong((name,), "numbers of layers", value)
         chosen = {str(word).strip() for word in words}
         return [unit if str(i) in chosen else other for i in range(n)]

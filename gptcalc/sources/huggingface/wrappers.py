@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gptcalc.errors import InputError, printable
+from gptcalc.errors import InputError, is_count, printable
 from gptcalc.sources.huggingface.classes import class_of
 from gptcalc.sources.huggingface.families import READERS
 from gptcalc.sources.huggingface.fields import shown
@@ -263,4 +263,4 @@ def unties(text: Mapping[str, Any]) -> bool:
 
 def by_transformers_5(config: Mapping[str, Any]) -> bool:
     version = config.get("transformers_version")
-    return isinstance(version, str) and version.split(".")[0].isdecimal() and int(version.split(".")[0]) >= 5
+    return isinstance(version, str) and is_count(version.split(".")[0]) and int(version.split(".")[0]) >= 5
