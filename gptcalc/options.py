@@ -95,7 +95,7 @@ def _problem(kind: Any, option: Option, value: Any) -> tuple[str, str | None]:
         return ("is less than 1", None) if value == 0 else ("is not a whole number", units.WHOLE)
     if not isinstance(value, kind):
         return f"is not {KINDS.get(kind, 'a number')}", None
-    return "", None
+    return ("says nothing", None) if isinstance(value, str) and not value.strip() else ("", None)
 
 
 def check_fields(struct: Struct) -> None:

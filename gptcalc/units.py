@@ -92,7 +92,10 @@ def span(text: str) -> tuple[int, int | None]:
     first, last = (end.strip() for end in ends)
     if first[-1:].isdigit() and last[-1:].isalpha():
         first += last[-1]  # 7..9B: the unit is that of both
-    return parameters(first) if first else 0, parameters(last) if last else None
+    low, high = parameters(first) if first else 0, parameters(last) if last else None
+    if high is not None and high < low:
+        raise InputError(f"range {printable(text)!r} runs downwards", "write the smaller one first", "usage")
+    return low, high
 
 
 def parameters(text: str) -> int:

@@ -128,8 +128,32 @@ def groups() -> dict[str, list[str]]:
 def _known(name: str) -> str:
     if name in names():
         return name
-    hint = did_you_mean(name, names()) or f"see {NAME} --help"
+    hint = MEANT.get(name.lower()) or _of_a_model(name) or did_you_mean(name, names()) or f"see {NAME} --help"
     raise InputError(f"no command {printable(name)!r}", hint, "usage")
+
+
+#: what others call a command
+MEANT = {
+    **dict.fromkeys(("list", "ls", "models"), f"{NAME} presets lists the models"),
+    **dict.fromkeys(("gpus", "hardware"), f"{NAME} devices lists them"),
+    **dict.fromkeys(("info", "count", "summary"), f"{NAME} params MODEL counts its parameters"),
+    "vram": f"{NAME} memory MODEL says what a device must hold",
+    "cache": f"{NAME} kv MODEL says what it takes",
+    "speed": f"{NAME} time MODEL bounds it",
+    "convert": f"{NAME} show MODEL writes a preset file",
+    "help": f"{NAME} --help, or {NAME} COMMAND --help",
+    "version": f"{NAME} --version",
+}
+
+
+def _of_a_model(name: str) -> str | None:
+    """A model where a command belongs."""
+    from gptcalc.sources.paths import is_path
+    from gptcalc.sources.preset import names as presets
+
+    if not is_path(name) and name.lower() not in presets():
+        return None
+    return f"a command comes first: {NAME} params {file_name(name)}"
 
 
 def function(name: str) -> Callable[..., Any]:

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json", "jsonl", "csv", "markdown", "latex", "html", "svg", "png", "parquet"]
 SUFFIXES: dict[str, Format] = {
+    ".txt": "table",
     ".json": "json",
     ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".csv": "csv",
     ".md": "markdown",
+    ".markdown": "markdown",
     ".tex": "latex",
     ".html": "html",
+    ".htm": "html",
     ".svg": "svg",
     ".png": "png",
     ".parquet": "parquet",
@@ -51,6 +55,7 @@ class Answer(Struct, frozen=True):
     status: int = 0
     is_list: bool = False  # long ones go through a pager
     text: str | None = None  # takes the view's place where the answer is a text
+    ends: tuple[str, ...] = ()  # what a file of that text is called besides .txt
     drawn: Mapping[Format, Callable[[], str]] = {}  # formats that not every answer has
     pieces: Callable[[Format], Iterator[str]] | None = None  # STREAMED formats, of what may be more than memory holds
     packed: Callable[[], Iterator[bytes]] | None = None  # a Parquet file, a piece at a time
@@ -114,7 +119,32 @@ class Output(Struct, frozen=True):
     def chosen(self) -> Format:
         if self.json:
             return "json"
-        return self.format or SUFFIXES.get(os.path.splitext(self.out or "")[1], "table")
+        return self.format or SUFFIXES.get(ending(self.out or ""), "table")
+
+    def check(self, answer: Answer) -> None:
+        """InputError where the file can't be what its name says, or has no place: before anything long is made."""
+        path = self.out
+        if path is None or path == "-":
+            return
+        if not path or os.path.isdir(path):
+            raise InputError(
+                f"-o {file_name(path) or repr(path)}: {'is a directory' if path else 'no name'}", kind="file"
+            )
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise InputError(f"-o {file_name(path)}: no such file or directory", kind="file")
+        end = ending(path)
+        if self.format or self.json or self.get or end in (*SUFFIXES, *answer.ends) or not end[1:2].isalpha():
+            return
+        known = [end for end, format in SUFFIXES.items() if format not in DRAWN or _has(answer, format)]
+        hint = f"it has {', '.join([*answer.ends, *known])}; --format says what else a file holds"
+        raise InputError(
+            f"-o {file_name(path)}: this answer has no form that is called {printable(end)}", hint, "usage"
+        )
+
+
+def ending(path: str) -> str:
+    """What a file's name ends with, in small letters: .json; of a version (llama-3.1) nothing that names a form."""
+    return os.path.splitext(path)[1].lower()
 
 
 def output_options(
@@ -178,6 +208,7 @@ def deliver(answer: Answer, output: Output) -> int:
 
     A reader that has seen enough (| head, | grep -q) changes nothing about the answer: a no stays a no.
     """
+    output.check(answer)
     asked = bool(output.get) or output.out is not None or output.json or output.format is not None
     if answer.pieces is not None and not output.get and output.chosen() in STREAMED:
         _stream(answer.pieces(output.chosen()), output)

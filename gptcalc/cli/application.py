@@ -10,9 +10,10 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gptcalc.cli.answer import Answer, Command, Output, closed, terminal_width, wants_colour
+from gptcalc.cli.answer import Answer, Command, Output, closed, terminal_width, wants_colour, write
 from gptcalc.cli.completion import Complete, completing, script
 from gptcalc.cli.help import overview, page, text
+from gptcalc.cli.meant import option_meant
 from gptcalc.cli.parameters import Parameter, parser
 from gptcalc.errors import InputError, printable
 from gptcalc.options import choices, plain
@@ -46,7 +47,7 @@ def answered(
     """Run a command line by Typer: what a command answers, or an exit status. InputError where the line is wrong."""
     first = arguments[0] if arguments else "--help"
     if first == "--show-completion" and len(arguments) == 2:  # Typer's own asks which shell it runs in
-        typer.echo(script(arguments[1], name, variable), nl=False)
+        write(script(arguments[1], name, variable))
         return 0
     try:
         if first in commands:
@@ -104,7 +105,7 @@ def _whole(program: str, commands: Mapping[str, Command], groups: Mapping[str, S
         if asked:
             from importlib.metadata import version
 
-            typer.echo(f"{program} {version(program)}")
+            write(f"{program} {version(program)}\n")
             raise typer.Exit
 
     def root(
@@ -178,13 +179,8 @@ def _in_our_words(error: Any, program: str, name: str, command: Command | None) 
     """Typer's complaint about the command line."""
     help_ = f"{program} --help" if command is None else f"{program} {name} --help"
     if hasattr(error, "possibilities"):
-        from difflib import get_close_matches
-
-        given = error.option_name
-        words = [word for parameter in command.parameters for word in parameter.words] if command is not None else []
-        near = get_close_matches(given, words, n=1, cutoff=0.75) or [word for word in words if word.startswith(given)]
-        hint = f"did you mean {near[0]}?" if near and len(given) > 3 else f"see {help_}"
-        return InputError(f"no option {printable(error.option_name)}", hint, "usage")
+        hint = None if command is None else option_meant(error.option_name, command, program, name)
+        return InputError(f"no option {printable(error.option_name)}", hint or f"see {help_}", "usage")
     message = str(error.format_message()).strip().rstrip(".")
     one = command is not None and any(parameter.name == "model" for parameter in command.parameters)
     too_many = one and message.startswith("Got unexpected extra argument")

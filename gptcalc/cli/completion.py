@@ -29,11 +29,13 @@ def completing(command: str, parameter: Parameter) -> Complete | None:
     kind = plain(parameter.annotation)[0]
     if (known := choices(kind)) and all(isinstance(word, str) for word in known):
         return lambda incomplete: beginning(incomplete, known)
-    if parameter.name == "name" and command == "keys":
-        return lambda incomplete: beginning(incomplete, places())
+    if parameter.name == "name" and command in ("keys", "columns"):
+        return {"keys": lambda incomplete: beginning(incomplete, places()), "columns": rows_of}[command]
     if parameter.name in ("get", "why"):
         words = {"get": gettable, "why": sums}[parameter.name]
         return lambda incomplete: last(incomplete, words(command))
+    if parameter.name in ("columns", "sort", "where", "pareto"):
+        return lambda incomplete: column(incomplete, command)
     return BY_NAME.get(parameter.name)
 
 
@@ -167,23 +169,31 @@ def optimizer(incomplete: str) -> list[str]:
     return beginning(incomplete, OPTIMIZERS)
 
 
-def columns(incomplete: str) -> list[str]:
-    from gptcalc.report.figures import FIGURES
+def column(incomplete: str, command: str) -> list[str]:
+    """The last of several columns; behind a dash, too, which puts the largest first."""
+    from gptcalc.report.keys import ROWS
 
-    return last(incomplete, FIGURES)
+    before, comma, word = incomplete.rpartition(",")
+    dash = "-" if word.startswith("-") else ""
+    known = [key.key for key in ROWS[command]() if key.key != "KEY"]
+    return [before + comma + dash + key for key in beginning(word.removeprefix("-"), known)]
 
 
-def sort(incomplete: str) -> list[str]:
-    """Behind a dash, too, which puts the largest first."""
-    from gptcalc.report.figures import FIGURES
+def switch(incomplete: str) -> list[str]:
+    from gptcalc.document.variant import RULES
 
-    dash = "-" if incomplete.startswith("-") else ""
-    return [dash + key for key in beginning(incomplete.removeprefix("-"), FIGURES)]
+    return beginning(incomplete, RULES)
+
+
+def rows_of(incomplete: str) -> list[str]:
+    from gptcalc.report.keys import ROWS
+
+    return beginning(incomplete, ROWS)
 
 
 #: by the parameter's name
 BY_NAME: dict[str, Complete] = {
     "model": model, "models": model, "a": model, "b": model, "draft": model, "device": device, "dtype": dtype,
-    "kv_dtype": cached, "state_dtype": cached, "optimizer": optimizer, "columns": columns, "sort": sort,
+    "kv_dtype": cached, "state_dtype": cached, "optimizer": optimizer, "like": model, "switches": switch,
     "family": family, "feature": feature, "settings": setting,
 }  # fmt: skip

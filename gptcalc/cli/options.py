@@ -112,7 +112,11 @@ Why: TypeAlias = Annotated[
     str | None, Option("Show the lines that add up to a figure; a wrong one lists them all.", "KEY")
 ]
 Columns: TypeAlias = Annotated[
-    str | None, Option("Which columns, in which order; a wrong name lists them all.", "KEY,KEY…")
+    str | None, Option("Which columns, in which order: gptcalc columns lists them.", "KEY,KEY…")
+]
+GridColumns: TypeAlias = Annotated[
+    str | None,
+    Option("Which columns, in which order: the keys that vary, and what gptcalc columns sweep lists.", "KEY,KEY…"),
 ]
 Sort: TypeAlias = Annotated[str | None, Option("Sort by a column; -KEY puts the largest first.", "KEY")]
 Where: TypeAlias = Annotated[

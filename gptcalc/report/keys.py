@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -76,6 +76,23 @@ def of_rows() -> Iterator[Key]:
     """The keys of the rows of compare and presets, which are those that --columns names."""
     for key, figure in FIGURES.items():
         yield Key("", key, HELD[figure.kind], None, figure.meaning or figure.title)
+
+
+def of_grid() -> Iterator[Key]:
+    """The columns of a grid's rows, besides the keys that vary."""
+    from gptcalc.analysis.sweep.figures import FIGURES as figures  # as slow to import as only a grid needs
+
+    yield Key("", "KEY", "whole number | text", None, "of each key that varies, by its name")
+    yield Key("", "context", HELD["number"], None, "tokens of a sequence, the newest among them")
+    yield Key("", "batch", HELD["number"], None, "sequences")
+    for key, figure in figures.items():
+        yield Key("", key, HELD[figure.kind], None, figure.meaning)
+
+
+#: whose rows have columns that are chosen, and what lists them
+ROWS: Mapping[str, Callable[[], Iterator[Key]]] = {
+    "compare": of_rows, "presets": of_rows, "sweep": of_grid, "design": of_grid,
+}  # fmt: skip
 
 
 def _within(kind: Any) -> Iterator[tuple[type[Struct], str]]:

@@ -50,7 +50,7 @@ class Selection(Struct, frozen=True):
         if self.feature and not set(self.feature) <= set(_said(facts, "features").split()):
             return False
         if self.size is not None:
-            low, high = units.span(self.size)
+            low, high = _sizes(self.size)
             total = row(facts, ["total"])["total"]
             return low <= total and (high is None or total <= high)
         return True
@@ -87,6 +87,13 @@ def _said(facts: Facts, key: str) -> str:
     """A word of a preset's, or none."""
     value = row(facts, [key])[key]
     return "" if value is None else str(value)
+
+
+def _sizes(size: str) -> tuple[int, int | None]:
+    try:
+        return units.span(size)
+    except InputError as error:
+        raise error.within("--size") from None
 
 
 def _released(when: str, year: str) -> bool:

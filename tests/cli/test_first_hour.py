@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,47 @@ def test_a_narrow_terminal_keeps_what_the_table_is_for(line: str, words: list[st
 def test_a_trace_says_which_pairs_it_counts(gptcalc: Command) -> None:
     whole = int(gptcalc("flops", "gpt2", "--pairs", "full", "--get", "total").out)
     assert f"FLOPs in all: {whole:,} (292 GFLOP), those of masked pairs among them" in gptcalc("trace", "gpt2").out
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("llama-3-8b --context 8K", "gptcalc params llama-3-8b"),
+        ("./my-model/config.json", "gptcalc params ./my-model/config.json"),
+        ("models", "gptcalc presets"),
+        ("help", "gptcalc --help"),
+        ("params gpt2 --csv", "did you mean --format csv?"),
+        ("params gpt2 --md", "did you mean --format markdown?"),
+        ("kv gpt2 --seq-len 8K", "did you mean --context?"),
+        ("memory gpt2 --budget 24GiB", "gptcalc fit, serve"),
+        ("presets --size 9B..1B", "runs downwards"),
+        ("sweep gpt2 --set n_layers=1,2 --columns ,", "gptcalc columns sweep"),
+        ("sweep gpt2 --set n_layers=1,2 --plot d,total", "-o FILE.svg"),
+        ("memory gpt2 --engine-version= --engine vllm", "--engine-version: '' says nothing"),
+    ],
+)
+def test_words_of_other_programs(line: str, hint: str, gptcalc: Command) -> None:
+    found = gptcalc(*line.split())
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert hint in found.err
+
+
+@pytest.mark.parametrize("command", ["sweep", "design"])
+def test_columns_of_a_grid_are_listed(command: str, gptcalc: Command) -> None:
+    """Each that is listed is one, without trying a wrong name."""
+    listed = [row["key"] for row in gptcalc("columns", command, "--json").json if row["key"] != "KEY"]
+    assert {"total", "memory", "kv_bytes", "context", "batch"} <= set(listed)
+    row = gptcalc("sweep", "gpt2", "--set", "n_layers=12", "--columns", ",".join(listed), "--get", "0.total")
+    assert row.out == "124439808\n"
+
+
+@pytest.mark.parametrize("line", ["params gpt2", "kv gpt2 --plot", "explain gpt2", "page gpt2", "show gpt2"])
+def test_a_file_is_what_its_name_says(line: str, gptcalc: Command, tmp_path: Path) -> None:
+    for name in ("x.pdf", "no/such.html"):
+        found = gptcalc(*line.split(), "-o", tmp_path / name)
+        assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+        assert name in found.err
+    assert not list(tmp_path.iterdir())
+    for name in ("llama-3.1-8b", "x.JSON"):
+        assert gptcalc(*line.split(), "-o", tmp_path / name).status == 0
+    assert (tmp_path / "x.JSON").read_text()[0] in "{["

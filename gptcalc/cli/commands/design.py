@@ -10,7 +10,7 @@ from gptcalc.cli.answer import Answer, show
 from gptcalc.cli.budget import DeviceName, Utilization, room
 from gptcalc.cli.commands.sweep import axis, listed
 from gptcalc.cli.commands.time import MBU, MFU
-from gptcalc.cli.options import MODEL, Columns, Where, amount
+from gptcalc.cli.options import MODEL, GridColumns, Where, amount
 from gptcalc.conventions import Batch, SweepRun
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
@@ -67,7 +67,7 @@ def command(
             "A/B=LOW..HIGH",
         ),
     ] = [],  # noqa: B006
-    columns: Columns = None,
+    columns: GridColumns = None,
     top: Annotated[int, Option("How many, the best first.")] = 1,
 ) -> Answer:
     """The largest or cheapest architecture like a model that meets a budget, by exact search. Exit status 1: none.
@@ -95,7 +95,7 @@ def command(
         document=loaded.document, architecture=loaded.architecture, free=keys(free),
         goal=minimize if minimize is not None else f"-{maximize or 'total'}",
         budget=None if usable is None else usable[0], where=tuple(where), batch=batch, top=top,
-        columns=None if columns is None else listed(columns),
+        columns=None if columns is None else listed(columns, "--columns"),
         demand=None if tokens_per_second is None else demanded(tokens_per_second, device, batch, mfu, mbu),
         taste=Taste(multiple, () if d_head is None else axis_numbers(d_head), dict(map(ratio_of, ratio))), how=how,
     )  # fmt: skip

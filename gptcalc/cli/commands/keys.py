@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 RESULT = "gptcalc.report.keys:Key"
 
-#: whose rows have the columns that --columns names
-ROWS = ("compare", "presets")
-
 
 def command(
     name: Annotated[
@@ -66,12 +63,8 @@ def _found(name: str | None, every: bool) -> list[Key]:
 def _of_command(name: str) -> list[Key]:
     """The keys of a command's JSON."""
     from gptcalc.cli.results import result
-    from gptcalc.report.keys import of_answer, of_rows
+    from gptcalc.report.keys import ROWS, of_answer
 
     struct = result(name)
-    if struct is None and name not in ROWS:
-        raise InputError(
-            f"keys: rows of {name} have the keys that are asked for", f"see gptcalc {name} --help", "unknown"
-        )
-    told = of_rows() if struct is None else of_answer(struct)
+    told = ROWS[name]() if struct is None else of_answer(struct)
     return list({key.key: key for key in reversed(list(told))}.values())[::-1]  # once each, of several structs

@@ -24,6 +24,7 @@ def command(
     gptcalc show gpt2 --resolved
     """
     from gptcalc.sources import load
+    from gptcalc.sources.paths import YAML_SUFFIXES
     from gptcalc.sources.preset import dump
 
     loaded = load(model, settings)
@@ -32,4 +33,4 @@ def command(
         from gptcalc.document.resolved import resolved as filled
 
         document = filled(document)
-    return Answer(document, show("document", document), loaded.notes, text=dump(document))
+    return Answer(document, show("document", document), loaded.notes, text=dump(document), ends=YAML_SUFFIXES)

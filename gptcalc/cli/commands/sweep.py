@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gptcalc.cli.answer import Answer, Format, show
-from gptcalc.cli.options import Columns, Model, Sort, Where
+from gptcalc.cli.options import GridColumns, Model, Sort, Where
 from gptcalc.conventions import DType, KVDType, MlaOption, StateDType
 from gptcalc.errors import InputError, printable
 from gptcalc.options import Option
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gptcalc.analysis.sweep.run import Sweep
 
 RANGE = re.compile(r"[\d.]+[kKmMgG]?(\.\.[\d.]+[kKmMgG]?((\.\.|:)[\d.]+[kKmMgG]?)?)?")
+#: where the columns of a grid are told
+COLUMNS = "gptcalc columns sweep lists them"
 #: rows of a table that a person reads
 MOST_SHOWN = 10_000
 
@@ -48,7 +50,7 @@ def command(
     kv_dtype: KVDType = "bf16",
     state_dtype: StateDType = "fp32",
     mla: MlaOption = None,
-    columns: Columns = None,
+    columns: GridColumns = None,
     where: Where = [],  # noqa: B006
     sort: Sort = None,
     top: Annotated[int | None, Option("The first so many rows.")] = None,
@@ -96,9 +98,10 @@ def command(
         raise InputError("--set: a key is given twice", "write all of its values after one =", "usage")
     grid = Grid(
         document=loaded.document, axes=axes, contexts=(None,) if context is None else numbers(context, "--context"),
-        batches=numbers(batch, "--batch"), columns=None if columns is None else listed(columns), where=tuple(where),
-        sort=sort, top=top, pareto=() if pareto is None else listed(pareto), part=(1, 1) if of is None else part(of),
-        points=points, jobs=jobs, how=SweepRun(dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, mla=mla),
+        batches=numbers(batch, "--batch"), columns=None if columns is None else listed(columns, "--columns"),
+        where=tuple(where), sort=sort, top=top, pareto=() if pareto is None else listed(pareto, "--pareto"),
+        part=(1, 1) if of is None else part(of), points=points, jobs=jobs,
+        how=SweepRun(dtype=dtype, kv_dtype=kv_dtype, state_dtype=state_dtype, mla=mla),
     )  # fmt: skip
     made = Sweep(grid)
 
@@ -107,6 +110,8 @@ def command(
         return made.rows()
 
     def shown() -> Any:
+        if plot is not None:
+            raise InputError("--plot: points are drawn into a file", "add -o FILE.svg or -o FILE.png", "usage")
         number = made.range[1] - made.range[0]
         if number > MOST_SHOWN and made.streams and not where and (top or number) > MOST_SHOWN:
             raise InputError(f"sweep: {number:,} rows are no table", "--where, --top, or --format csv", "usage")
@@ -180,6 +185,9 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         raise error.within(option) from None
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """Words between commas."""
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def listed(text: str, option: str) -> tuple[str, ...]:
+    """Columns between commas. InputError where there is none."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise InputError(f"{option} {printable(text)!r}: no column at all", COLUMNS, "usage")
+    return found
