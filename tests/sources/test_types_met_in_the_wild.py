@@ -57,6 +57,15 @@ MATH_PRM_7B = {
 }  # fmt: skip
 #: what its class assumes is Phi-3-small-8k
 PHI_3_SMALL = {"model_type": "phi3small", "architectures": ["Phi3SmallForCausalLM"]}
+#: Ling-plus-base, as inclusionAI's repository has it for MindIE: experts in DeepSeek's words; rates of dropout as they
+#: were trained with
+LING_PLUS = {
+    "model_type": "bailing_moe", "architectures": ["BailingMoeForCausalLM"], "hidden_size": 5376, "vocab_size": 126464,
+    "intermediate_size": 12288, "moe_intermediate_size": 3072, "n_routed_experts": 64, "n_shared_experts": 1,
+    "num_attention_heads": 56, "num_experts_per_tok": 4, "num_hidden_layers": 88, "num_key_value_heads": 8,
+    "first_k_dense_replace": 0, "use_bias": False, "use_qkv_bias": False, "norm_head": True, "embedding_dropout": 0.1,
+    "output_dropout": 0.1, "tie_word_embeddings": False, "max_position_embeddings": 16384,
+}  # fmt: skip
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
 WITHOUT_LATENTS = {
     "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
@@ -131,6 +140,13 @@ WITHOUT_LATENTS = {
             100352 * 4096
             + 32 * (4096 * 6144 + 6144 + 4096**2 + 4096 + 3 * 4096 * 14336 + 2 * 14336 + 4096 + 4 * 4096)
             + 2 * 4096,
+        ),
+        # two tables; 88 times queries and output, keys and values of 8 heads of 96, 64 + 1 experts, a router, two norms
+        (
+            LING_PLUS,
+            2 * 126464 * 5376
+            + 88 * (2 * 5376**2 + 2 * 5376 * 8 * 96 + 65 * 3 * 5376 * 3072 + 64 * 5376 + 2 * 5376)
+            + 5376,
         ),
         # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
         # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output

@@ -22,11 +22,14 @@ BAILING_NAMES: Names = {
     ),
 }
 
+#: older files say it in DeepSeek's words
+_experts = {
+    "n_experts": size("num_experts", "n_routed_experts"),
+    "n_shared": optional("num_shared_experts", "n_shared_experts", least=0),
+}
+
 BAILING_MOE = DEEPSEEK_MOE.but(
-    document={
-        "bias": sites(qkv="use_qkv_bias", out="use_bias"),
-        "moe": {**EXPERTS, "n_experts": size("num_experts"), "n_shared": optional("num_shared_experts", least=0)},
-    },
+    document={"bias": sites(qkv="use_qkv_bias", out="use_bias"), "moe": {**EXPERTS, **_experts}},
     defaults={"hidden_act": "silu", "rms_norm_eps": 1e-6, "norm_topk_prob": True},
     only={"rope_scaling": None, "multi_gate": False},
     irrelevant=("norm_head", "norm_softmax", "max_window_layers", "use_sliding_window", "sliding_window"),
@@ -35,7 +38,7 @@ BAILING_MOE = DEEPSEEK_MOE.but(
 
 BAILING_MOE_V2 = BAILING_MOE.but(
     document={
-        "moe": {**SIGMOID, "n_experts": size("num_experts"), "n_shared": optional("num_shared_experts", least=0)},
+        "moe": {**SIGMOID, **_experts},
         "attn": {"qk_norm": when("use_qk_norm", "head")},
         "mtp": optional("num_nextn_predict_layers", least=0),
     },

@@ -46,11 +46,23 @@ class Ignored(str):
 
 #: how names end that say which token of the vocabulary is which
 OF_TOKENS = ("_token_id", "_token_ids", "_token_index")
+#: and how those of rates of dropout and learning, and of weights of losses
+OF_TRAINING = (
+    "dropout",
+    "dropout_prob",
+    "dropout_rate",
+    "_pdrop",
+    "drop_path_rate",
+    "_lr",
+    "_loss_coef",
+    "_loss_weight",
+)
 
 
 def is_irrelevant(name: str) -> bool:
     last = name.rpartition(".")[2]
-    return last in IRRELEVANT or last.startswith("_") or last.endswith(OF_TOKENS) or name in IRRELEVANT
+    named = last in IRRELEVANT or name in IRRELEVANT
+    return named or last.startswith("_") or last.endswith(OF_TOKENS) or last.endswith(OF_TRAINING)
 
 
 def is_neutral(value: Any) -> bool:
