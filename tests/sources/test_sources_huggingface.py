@@ -167,6 +167,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "QwenDFlashDraftModel": {**PLAIN, "block_size": 4, "dflash_config": {"target_layer_ids": [1, 2]}},
     "LlamaForCausalLMEagle3": {**PLAIN, "num_hidden_layers": 1, "draft_vocab_size": 64, "fc_norm": True},
     "deepseek_v2": {"num_experts_per_tok": 2},
+    "minimind": ROUTED,
     "dots1": ROUTED,
     "grok-1": {**PLAIN, "num_experts": 4, "num_selected_experts": 2},
     "grok-2": {**PLAIN, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48},

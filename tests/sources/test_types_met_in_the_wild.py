@@ -66,6 +66,22 @@ LING_PLUS = {
     "first_k_dense_replace": 0, "use_bias": False, "use_qkv_bias": False, "norm_head": True, "embedding_dropout": 0.1,
     "output_dropout": 0.1, "tie_word_embeddings": False, "max_position_embeddings": 16384,
 }  # fmt: skip
+#: MiniMind2 in its first spelling, MiniMind2-MoE in its second, minimind-3-moe
+MINIMIND = {
+    "model_type": "minimind", "architectures": ["MiniMindLM"], "dim": 768, "n_layers": 16, "n_heads": 8,
+    "n_kv_heads": 2, "hidden_dim": 2048, "multiple_of": 64, "vocab_size": 6400, "max_seq_len": 8192, "use_moe": False,
+    "n_routed_experts": 4, "n_shared_experts": True, "num_experts_per_tok": 2, "norm_eps": 1e-5, "flash_attn": True,
+}  # fmt: skip
+MINIMIND_MOE = {
+    "model_type": "minimind", "architectures": ["MiniMindForCausalLM"], "hidden_size": 640, "num_hidden_layers": 8,
+    "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": None, "vocab_size": 6400, "use_moe": True,
+    "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "inference_rope_scaling": False,
+}  # fmt: skip
+MINIMIND_3_MOE = {
+    "model_type": "minimind", "architectures": ["MiniMindForCausalLM"], "hidden_size": 768, "num_hidden_layers": 8,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 96, "vocab_size": 6400, "num_experts": 4,
+    "num_experts_per_tok": 1, "use_moe": True,
+}  # fmt: skip
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
 WITHOUT_LATENTS = {
     "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
@@ -147,6 +163,18 @@ WITHOUT_LATENTS = {
             2 * 126464 * 5376
             + 88 * (2 * 5376**2 + 2 * 5376 * 8 * 96 + 65 * 3 * 5376 * 3072 + 64 * 5376 + 2 * 5376)
             + 5376,
+        ),
+        # published as 104M, 145M and 198M: a table; queries and output, keys and values, MLPs, two norms; a norm
+        (MINIMIND, 6400 * 768 + 16 * (2 * 768**2 + 2 * 768 * 192 + 3 * 768 * 2048 + 2 * 768) + 768),
+        # 640 · 8/3 rounded up to 64 is 1728, of four experts and a shared one
+        (
+            MINIMIND_MOE,
+            6400 * 640 + 8 * (2 * 640**2 + 2 * 640 * 160 + 5 * 3 * 640 * 1728 + 4 * 640 + 2 * 640) + 640,
+        ),
+        # 768 · π rounded up is 2432; norms of queries and keys
+        (
+            MINIMIND_3_MOE,
+            6400 * 768 + 8 * (2 * 768**2 + 2 * 768 * 384 + 4 * 3 * 768 * 2432 + 4 * 768 + 2 * 768 + 2 * 96) + 768,
         ),
         # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
         # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output
@@ -264,6 +292,7 @@ def test_a_text_passes_no_experts_of_images() -> None:
     ("config", "concept"),
     [
         ({"model_type": "moshi"}, "a depth decoder"),
+        ({"model_type": "minimind", "hidden_size": 512}, "three classes call themselves so"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_named(config: dict[str, Any], concept: str) -> None:

@@ -79,6 +79,7 @@ FAMILIES = {
     "mellum": "mellum",
     "mimo": "mimo_v2_flash mimo",
     "minicpm": "minicpm minicpm3",
+    "minimind": "minimind minimind-1 minimind-3",
     "minimax": "minimax_m2 minimax_m3 minimax_m3_vl_text",
     "minimax_text": "minimax minimax_text_01 minimax_m1",
     "mistral": "mixtral mistral4 mistral_large4_text mistral ministral ministral3",

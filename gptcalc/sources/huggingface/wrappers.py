@@ -56,8 +56,9 @@ FLAT_TOWER = frozenset({
     "drop_vision_last_layer", "image_size", "patch_size", "query_num", "vision_encoder", "vision_batch_size",
     "slice_mode", "slice_config", "use_image_id", "batch_vision_input",
 })  # fmt: skip
-#: two models that call themselves alike
+#: several models that call themselves alike
 SEVERAL["chatglm"] = {"position_encoding_2d": "chatglm-6b", "inner_hidden_size": "chatglm-6b"}
+SEVERAL["minimind"] = {"dim": "minimind-1", "num_experts": "minimind-3", "head_dim": "minimind-3"}
 SEVERAL["kimi_linear"] = dict.fromkeys(
     (
         "attn_res_block_size", "routed_expert_hidden_size", "latent_moe_use_norm", "mla_use_output_gate",
