@@ -131,7 +131,7 @@ WEIGHTS = Option(
     "mxfp4, fp8-mxfp4, nvfp4, mlx4[:GROUP], exl3:BITS, torchao-int4, or GGUF's: q8_0, q4_k_m, iq3_xs, q4_0:imatrix, "
     "q4_k_m,blk.[0-3].ffn_down=q6_k (patterns, as --tensor-type), f16, …; a wrong one lists them all; "
     "nvfp4,attention=bf16: by component. "
-    "Default: as published; in training bf16.",
+    "Default: as published; in training, sweep and design bf16.",
     "TYPE",
     also=("--quantization",),
 )

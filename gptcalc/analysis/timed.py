@@ -284,20 +284,22 @@ def saturated(traffic: Traffic, rates: Rates) -> int | None:
 
 def notes(traffic: Traffic, rates: Rates, found: PassTime) -> tuple[str, ...]:
     """What is left out, and why."""
-    said = []
-    unknown = sorted(
-        {
-            kind
-            for number in range(traffic.parallel.pp)
-            for costs in traffic.costs(number, 1)
-            for kind in costs.flops
-            if peak(rates.device, kind) is None
-        }
-    )
-    if unknown:
-        said.append(f"compute is left out: no {' or '.join(unknown)} rate of {rates.device.title} is known")
+    said = left_out(traffic, rates.device)
     if any(stage.interconnect_s is None for stage in found.stages):
         said.append(f"the interconnect is left out: the rate of {rates.device.title}'s links is not known")
     if traffic.parallel.pp > 1:
         said.append(f"one batch at a time: {traffic.parallel.pp} in flight would fill the pipeline")
     return tuple(said)
+
+
+def left_out(traffic: Traffic, device: DeviceModel) -> list[str]:
+    """Says of which types the device's rate is not known: stages that multiply in them are bound by memory alone."""
+    kinds = {
+        kind
+        for number in range(traffic.parallel.pp)
+        for costs in traffic.costs(number, 1)
+        for kind in costs.flops
+        if peak(device, kind) is None
+    }
+    named = " or ".join(sorted(kinds))
+    return [f"compute is left out: no {named} rate of {device.title} is known"] if kinds else []

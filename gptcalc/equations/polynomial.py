@@ -79,7 +79,7 @@ def between(terms: Mapping[Monomial, N], ranges: Mapping[str, tuple[int, int]]) 
     return low, high
 
 
-def multiplied(terms: Polynomial, factor: Iterable[tuple[Monomial, int | Fraction]]) -> Polynomial:
+def multiplied(terms: dict[Monomial, N], factor: Iterable[tuple[Monomial, int | Fraction]]) -> dict[Monomial, N]:
     """A polynomial times another's terms."""
     grown: dict[Monomial, Any] = {}
     factor = tuple(factor)

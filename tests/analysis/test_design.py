@@ -150,8 +150,9 @@ def test_a_width_of_heads_that_is_given_stays() -> None:
     assert "n_heads" not in found.designs[0]
 
 
+@pytest.mark.parametrize("dtype", ["bf16", *(pytest.param(d, marks=pytest.mark.heavy) for d in ("q4_k_m", "mlx4"))])
 @pytest.mark.parametrize("name", some(DOCUMENTS))
-def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
+def test_how_fast_every_kind_of_block_decodes(name: str, dtype: str) -> None:
     """With a rate in the middle of those that there are: as timing every point finds."""
     document = DOCUMENTS[name] | {"name": name}
     model = build(document)
@@ -160,7 +161,8 @@ def test_how_fast_every_kind_of_block_decodes(name: str) -> None:
     chance = random.Random(f"pace {name}")
     some = chance.sample(keys := unruled(DOCUMENTS[name]), min(2, len(keys)))
     free = {key: sorted({size, 2 * size, 3 * size}) for key, size in some}
-    how, batch, device = SweepRun(context=min(model.c, 21)), chance.choice((1, 5)), devices.device("rtx-4090")
+    how, batch = SweepRun(context=min(model.c, 21), dtype=dtype), chance.choice((1, 5))
+    device = devices.device("rtx-4090")
     rows = []
     for values in product(*free.values()):
         settings = dict(zip(free, values, strict=True))
@@ -204,8 +206,39 @@ def test_the_largest_in_four_bits(gptcalc: Callable[..., Result]) -> None:
     read = kept + row["n_layers"] * 8192 * 2 * 1024 * 2 + 2 * 4096
     assert row["tokens_per_second"] == pytest.approx(1008e9 / read, rel=1e-12)
     assert 100 <= row["tokens_per_second"] < 101
-    said = gptcalc("design", "--like", "llama-3-8b", *words, "--dtype", "q4_k_m")
-    assert "GGUF's mixes go by layers" in said.err
+
+
+@pytest.mark.parametrize("words", [
+    ("q4_k_m", "d_ff", (8192, 12032)), ("q4_k_m,ffn_down=q6_k", "d_ff", (8192, 8448)),
+    ("mlx4", "v", (64000, 128256)),
+])  # fmt: skip
+def test_the_largest_in_a_file_format(words: tuple[str, str, tuple[int, ...]]) -> None:
+    """Where types go by layers and widths, or tables are packed, too: as weighing every point by itself finds."""
+    dtype, key, values = words
+    depths = (20, 33)
+    document, how, budget = LLAMA.document, SweepRun(context=4096, dtype=dtype), 4 * GIB
+    found = asked(document, {"n_layers": depths, key: values}, "-total", budget=budget, how=how, taste=FREELY)
+    fitting = []
+    for n_layers, value in product(depths, values):
+        model = build(edited(document, [f"n_layers={n_layers}", f"{key}={value}"]))
+        if fitted(model, budget, FitRun(context=4096, dtype=dtype, advice=False)).fits:
+            fitting.append(params(model).total)
+    assert 0 < len(fitting) < len(depths) * len(values)
+    assert found.designs[0]["total"] == max(fitting)
+
+
+def test_a_device_without_a_rate_is_bound_by_what_it_reads(gptcalc: Callable[..., Result]) -> None:
+    """Apple gives no rate: as `time`, what is computed is left out. MLX packs the table's rows, too: a row of 4096 in
+    4 bits with a scale and a shift of 16 bits for 64; 819.2 GB/s."""
+    words = ("--free", "n_layers=8..64:1,d_ff=4K..16K:128", "--context", "8K", "--device", "apple-m2-ultra-192gb")
+    found = gptcalc("design", "--like", "llama-3-8b", *words, "--dtype", "mlx4", "--tokens-per-second", "100", "--json")
+    row = found.json["designs"][0]
+    matrices = row["n_layers"] * (4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * row["d_ff"]) + 4096 * (128256 + 1)
+    read = matrices * 36 // 64 + (2 * row["n_layers"] + 1) * 4096 * 2 + row["n_layers"] * 8192 * 2 * 1024 * 2
+    assert row["tokens_per_second"] == pytest.approx(819.2e9 / read, rel=1e-12)
+    assert found.json["notes"] == [
+        "compute is left out: no bf16 rate of Apple M2 Ultra 192 GB (unified memory) is known"
+    ]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -254,6 +254,18 @@ def test_weights_of_formats(name: str, dtype: str) -> None:
             assert row["weights_bytes"] == stored(model, dtype), row
 
 
+@pytest.mark.parametrize("dtype", ["q4_k_m", "iq3_xs", "q3_k_m", "iq1_s", "q5_0:imatrix", "mxfp4_moe"])
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b"])
+def test_types_of_mixes_go_by_the_depth(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many layers have which type is looked up, not computed point by point: a million points are a second's."""
+    monkeypatch.setattr("gptcalc.analysis.sweep.space.OneByOne", None)
+    document = load(name).document
+    axes = {"n_layers": (1, 5, 16, 31, 80), "d_ff": (768, 14336), "v": (512, 32000)}
+    found = swept(document, axes, columns=(*axes, "weights_bytes"), how=SweepRun(dtype=dtype)).rows()
+    for row in found[:: 1 if dtype == "q4_k_m" else 3]:
+        assert row["weights_bytes"] == stored(build(edited(document, [f"{key}={row[key]}" for key in axes])), dtype)
+
+
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 COEFFICIENTS = st.integers(-(2**40), 2**70)
@@ -525,14 +537,14 @@ def test_parts_of_the_points_of_a_file_are_all_of_them(gptcalc: Callable[..., Re
 
 
 def test_points_of_a_file_of_which_no_polynomial_holds(gptcalc: Callable[..., Result], tmp_path: Path) -> None:
-    """GGUF's mixes go by widths and layers: each point is computed for itself, one that is no model is told."""
+    """Blocks divide one width and not the other: each point is computed for itself, one that is no model is told."""
     file = tmp_path / "points.csv"
-    file.write_text("n_layers,d_ff,n_kv_heads\n16,8192,8\n16,9216,8\n32,14336,5\n24,8192,4\n")
+    file.write_text("n_layers,d_ff,n_kv_heads\n16,8192,8\n16,9200,8\n32,14336,5\n24,8192,4\n")
     words = ("--dtype", "q4_k_m", "--columns", "n_layers,d_ff,n_kv_heads,weights_bytes", "--json")
     answer = gptcalc("sweep", "llama-3-8b", "--points", str(file), *words)
     assert "1 point left out" in answer.err
     found = {(row["n_layers"], row["d_ff"], row["n_kv_heads"]): row["weights_bytes"] for row in answer.json}
-    assert set(found) == {(16, 8192, 8), (16, 9216, 8), (24, 8192, 4)}
+    assert set(found) == {(16, 8192, 8), (16, 9200, 8), (24, 8192, 4)}
     for (n_layers, d_ff, n_kv_heads), size in found.items():
         settings = [f"n_layers={n_layers}", f"d_ff={d_ff}", f"n_kv_heads={n_kv_heads}"]
         assert size == stored(load("llama-3-8b", settings).architecture, "q4_k_m")

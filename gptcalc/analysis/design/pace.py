@@ -14,11 +14,10 @@ import numpy as np
 
 from gptcalc.analysis.params import Entry
 from gptcalc.analysis.sweep.bulk import Array, Points
-from gptcalc.analysis.sweep.collected import Collected, NotPolynomial
-from gptcalc.analysis.sweep.figures import is_packed
-from gptcalc.analysis.sweep.packed import of
-from gptcalc.analysis.timed import Rates, peak, step_seconds
-from gptcalc.analysis.traffic import Traffic
+from gptcalc.analysis.sweep.collected import ONE, NotPolynomial
+from gptcalc.analysis.sweep.figures import Figured
+from gptcalc.analysis.timed import Rates, left_out, peak, step_seconds
+from gptcalc.analysis.traffic import Traffic, multiplied_in
 from gptcalc.conventions import SweepRun, TimeRun
 from gptcalc.equations import Line, Stage, Tensor
 from gptcalc.equations import polynomial as poly
@@ -55,11 +54,15 @@ class Demand(NamedTuple):
         """Seconds of a step, by the analysis of one model."""
         return step_seconds(architecture, self.device, self.run(how))
 
+    def left_out(self, architecture: Architecture, how: SweepRun) -> list[str]:
+        """What a step is not bound by, as it is not known."""
+        return left_out(Traffic(architecture, self.run(how), "decode"), self.device)
+
 
 class Pace:
     """Seconds of a decode step of one combination: of each stage, computing and reading, the slower of which counts."""
 
-    def __init__(self, collected: Collected, demand: Demand) -> None:
+    def __init__(self, collected: Figured, demand: Demand) -> None:
         """InputError where the device has no rate, or the model no such step."""
         self.collected = collected
         self.demand = demand
@@ -67,6 +70,8 @@ class Pace:
         if collected.architecture.sees_all:
             raise InputError("--tokens-per-second: it sees all tokens at once, and none comes later", kind="usage")
         self.rates = Rates(demand.device, demand.mfu, demand.mbu)
+        self.entries = {(e.stage.name, e.tensor.weight.key): e for e in reversed(collected.entries)}
+        self.by_key = {e.tensor.weight.key: e for e in reversed(collected.entries)}
         self.stages = [
             (self._computing(stage), self._reading(stage))
             for stage in self.traffic.model.main
@@ -87,18 +92,30 @@ class Pace:
         return least <= self.demand.limit * (1 + NEAR)
 
     def _computing(self, stage: Stage) -> Seconds:
+        """Nothing where the device's rate for a type is not known, as in analysis.timed."""
         found: Seconds = {}
         for line in stage.lines:
-            kind = self.traffic.multiplied_in(stage, line)
             terms = self.collected.line_flops(stage, line, self.traffic.work)
             if not terms:
                 continue
-            rate = peak(self.demand.device, kind)
+            rate = peak(self.demand.device, self._multiplied_in(stage, line))
             if rate is None:
-                problem = f"--tokens-per-second: no {kind} rate of {self.demand.device.title} is known"
-                raise InputError(problem, "name another --device", "unsupported")
-            _add(found, poly.multiplied(terms, self.collected.stage(stage).items()), self.demand.batch / rate)
+                return {}
+            whole = poly.multiplied(terms, self.collected.stage(stage).items())
+            _add(found, whole, self.demand.batch / rate)
         return {monomial: n / self.rates.mfu for monomial, n in found.items()}
+
+    def _multiplied_in(self, stage: Stage, line: Line) -> str:
+        """Where types go by sizes and layers, which the traffic of one model doesn't know, that of the weights here."""
+        for tensor in line.tensors() if self.collected.stored.is_mix else ():
+            if tensor.kind in ("matrix", "kernel"):
+                return multiplied_in(self.collected.stored.type(self._entry(stage, tensor)))
+        return self.traffic.multiplied_in(stage, line)
+
+    def _entry(self, stage: Stage, tensor: Tensor) -> Entry:
+        """Where a tensor is counted: in this stage, or in another one that shares it."""
+        key = tensor.weight.key
+        return self.entries.get((stage.name, key)) or self.by_key[key]
 
     def _reading(self, stage: Stage) -> Seconds:
         """Of the weights that a step reaches, each once, and of the cache."""
@@ -115,29 +132,33 @@ class Pace:
         found: Seconds = {}
         for terms in read.values():
             _add(found, terms, 1.0)
-        _add(found, {(): self.traffic.cache_of_layer(stage, self.demand.batch)}, 1.0)
-        whole = poly.multiplied(found, self.collected.stage(stage).items())  # type: ignore[arg-type]
-        return {monomial: self.rates.read(n) for monomial, n in whole.items()}
+        cache = self.traffic.cache_of_layer(stage, self.demand.batch)
+        _add(found, self.collected.stage(stage), cache)
+        return {monomial: self.rates.read(n) for monomial, n in found.items()}
 
     def _bytes(self, stage: Stage, line: Line, tensor: Tensor) -> Mapping[poly.Monomial, float]:
-        """Of a table the rows that are looked up, of experts the share that is reached, of all else everything."""
-        width = self.collected.width(tensor)
+        """Of a table the rows that are looked up, of experts the share that is reached, of all else everything, in all
+        layers of a stage."""
+        if line.is_idle:
+            return {}
+        stored, entry, layers = self.collected.stored, self._entry(stage, tensor), self.collected.stage(stage)
         if tensor.kind == "table":
-            index = tensor.indices[0]
-            tokens, of_each = self.traffic.looked_up(stage, line, tensor, self.demand.batch)
-            rows = poly.scaled(self.collected.product(of_each), tokens)
-            left = poly.added(self.collected.range(index), poly.scaled(rows, -1))
-            low, high = poly.between(left, self.collected.ranges)
-            if low < 0 < high:
-                raise NotPolynomial("whether a table has as many rows as a batch looks up hangs on the sizes")
-            read = rows if low >= 0 else self.collected.range(index)
-            return poly.scaled(poly.multiplied(read, self.collected.product(tensor.indices[1:]).items()), width)
-        if is_packed(self.collected.how.dtype) and not tensor.weight.tied:
-            terms = of(self.collected, self.traffic.weights, Entry(stage, line, tensor))
-        else:
-            terms = poly.scaled(self.collected.product(tensor.indices), width)
+            rows = poly.multiplied(self._rows(stage, line, tensor), layers.items())
+            return poly.multiplied(stored.row(entry), rows.items())
         share = self.traffic.part(stage, line, tensor, self.demand.batch, self.demand.batch)
-        return {monomial: n * share for monomial, n in terms.items()}
+        whole = poly.multiplied(stored.of(entry), (layers if tensor.weight.shared else ONE).items())
+        return {monomial: n * share for monomial, n in whole.items()}
+
+    def _rows(self, stage: Stage, line: Line, tensor: Tensor) -> poly.Polynomial:
+        """Of a table, that are looked up: no more than it has."""
+        index = tensor.indices[0]
+        tokens, of_each = self.traffic.looked_up(stage, line, tensor, self.demand.batch)
+        rows = poly.scaled(self.collected.product(of_each), tokens)
+        left = poly.added(self.collected.range(index), poly.scaled(rows, -1))
+        low, high = poly.between(left, self.collected.ranges)
+        if low < 0 < high:
+            raise NotPolynomial("whether a table has as many rows as a batch looks up hangs on the sizes")
+        return rows if low >= 0 else self.collected.range(index)
 
     def _larger(self, a: Seconds, b: Seconds) -> Seconds:
         """NotPolynomial where one is larger here and the other there."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from gptcalc import units
 from gptcalc.analysis.design.pace import NEAR, Demand
 from gptcalc.analysis.design.search import Search
 from gptcalc.analysis.design.taste import Taste, tried
@@ -99,14 +100,28 @@ def designed(brief: Brief) -> Design:
         points=prod(len(axis.values) for axis in search.tried.axes if axis.key in brief.free),
         designs=tuple(best),
         confirmed=tuple(key for key in search.columns if key in FIGURES),
-        notes=() if best else tuple(f"{number:,} points are no models: {why}"
-                                    for why, number in search.space.refused.items()),
-    )  # fmt: skip
+        notes=notes(search, best, brief),
+    )
+
+
+def notes(search: Search, best: Sequence[Mapping[str, Any]], brief: Brief) -> tuple[str, ...]:
+    """What the best are not held to; where there are none, why not."""
+    if best:
+        if brief.demand is None:
+            return ()
+        first = search.space.build({axis.key: best[0][axis.key] for axis in search.space.axes})
+        return tuple(brief.demand.left_out(first, brief.how))
+    said = [f"{number:,} points are no models: {why}" for why, number in search.space.refused.items()]
+    if brief.budget is not None:
+        smallest = search._replace(where=parsed((), {}), goal=Order("memory", False), top=1, demand=None)
+        least = smallest._replace(columns=("memory",)).best()
+        said += [f"the least memory of all that are tried is {units.short_bytes(row['memory'])}" for row in least]
+    return tuple(said)
 
 
 def _asked(brief: Brief) -> tuple[Any, ...]:
     """The grid, what is wanted of it and what is shown: the fields of a search."""
-    found = tried(brief.document, brief.architecture, brief.free, brief.taste)
+    found = tried(brief.document, brief.architecture, brief.free, brief.taste, brief.how.dtype)
     keys = [axis.key for axis in found.axes]
     known = [*keys, *FIGURES]
     goal = Order.of(brief.goal, known, "--maximize" if brief.goal.startswith("-") else "--minimize")

@@ -21,8 +21,9 @@ import numpy as np
 from gptcalc.analysis.design.pace import Demand, Pace
 from gptcalc.analysis.design.taste import Ratio, Tried
 from gptcalc.analysis.sweep.bulk import Array
+from gptcalc.analysis.sweep.collected import NotPolynomial
 from gptcalc.analysis.sweep.piece import PIECE, Piece
-from gptcalc.analysis.sweep.space import Combination, NoModel, Space
+from gptcalc.analysis.sweep.space import Combination, NoModel, Space, TooManyFree
 from gptcalc.analysis.sweep.wanted import Order, first, held
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError
@@ -125,22 +126,34 @@ class Search(NamedTuple):
         if space.combinations > MOST:
             sizes = ", ".join(f"{len(axis.values)} of {axis.key}" for axis in space.bound)
             raise InputError(f"design: {space.combinations:,} combinations, {sizes}", "give narrower ranges", "usage")
-        stops = (*(len(axis.values) for axis in space.free), len(space.batches))
         models = 0
         for values in product(*(axis.values for axis in space.bound)):
             settings = dict(zip((axis.key for axis in space.bound), values, strict=True))
             if not self._in_taste(settings):
                 continue
-            try:
-                combination = Combination(space, settings, space.contexts[0])
-            except NoModel as error:
-                space.refused[str(error)] = space.refused.get(str(error), 0) + space.inner
-                continue
-            models += 1
-            pace = None if self.demand is None else Pace(combination.collected, self.demand)
-            yield Box(combination, (0,) * len(stops), stops, pace)
+            for combination, pace in self._models(space, settings):
+                models += 1
+                stops = (*(len(axis.values) for axis in combination.space.free), len(space.batches))
+                yield Box(combination, (0,) * len(stops), stops, pace)
         if not models and space.refused:
             raise InputError(f"design: no combination is a model: {next(iter(space.refused))}")
+
+    def _models(self, space: Space, settings: Mapping[str, Any]) -> Iterator[tuple[Combination, Pace | None]]:
+        """The combination of these settings. Where no polynomial holds for all of its points, those for each value of
+        one key less."""
+        try:
+            combination = Combination(space, dict(settings), space.contexts[0])
+            yield combination, None if self.demand is None else Pace(combination.collected, self.demand)
+        except NoModel as error:
+            space.refuse(str(error), prod(len(axis.values) for axis in space.free) * len(space.batches))
+        except (TooManyFree, NotPolynomial) as error:
+            if not space.free:
+                raise InputError(f"design: {error}", "give --free fewer keys", "unsupported") from None
+            axis = min(space.free, key=lambda axis: len(axis.values))
+            for value in axis.values:
+                own = {**settings, axis.key: value}
+                if self._in_taste(own):
+                    yield from self._models(space.binding([axis]), own)
 
     def _in_taste(self, settings: Mapping[str, Any]) -> bool:
         """Whether the rules that speak of bound keys alone hold."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gptcalc.analysis.sweep.bulk import Array
+from gptcalc.analysis.sweep.figures import is_mix
 from gptcalc.analysis.sweep.piece import Axis, Piece
 from gptcalc.architecture import Architecture, Attention, sublayers
 from gptcalc.errors import InputError, printable
@@ -23,6 +24,8 @@ WIDTHS = ("d", "d_ff", "v")
 #: without a range a key goes from the least that there is to so many times the model's own
 TIMES = 4
 MULTIPLE = 128
+#: in a GGUF mix, whose largest blocks have so many numbers: in other rows types give way to larger ones
+MULTIPLE_OF_MIX = 256
 #: heads that are free are so wide, or as wide as the model's own
 D_HEAD = (64, 128)
 #: a key over another one, and between what; the model's own ratio is among what is tried
@@ -35,7 +38,7 @@ RATIOS: dict[tuple[str, str], tuple[Fraction, Fraction]] = {
 class Taste(NamedTuple):
     """What the user says of the rules; None: as it is by default. A ratio's limits None: none."""
 
-    multiple: int = MULTIPLE
+    multiple: int | None = None
     d_head: tuple[int, ...] = ()
     ratios: Mapping[tuple[str, str], tuple[Fraction, Fraction] | None] = {}
 
@@ -99,15 +102,20 @@ class Tried(NamedTuple):
 
 
 def tried(
-    document: Mapping[str, Any], architecture: Architecture, free: Mapping[str, Sequence[int] | None], taste: Taste
+    document: Mapping[str, Any],
+    architecture: Architecture,
+    free: Mapping[str, Sequence[int] | None],
+    taste: Taste,
+    dtype: str = "bf16",
 ) -> Tried:
     """The values of every free key, and the rules that there are about them. InputError where a key has no range."""
     axes: dict[str, Sequence[int]] = {}
     said: list[str] = []
+    multiple = taste.multiple or (MULTIPLE_OF_MIX if is_mix(dtype) else MULTIPLE)
     for key, values in free.items():
         if values is None:
-            axes[key] = _values(document, key, taste.multiple)
-            step = f" in steps of {taste.multiple}" if _is_width(key) else ""
+            axes[key] = _values(document, key, multiple)
+            step = f" in steps of {multiple}" if _is_width(key) else ""
             said.append(f"{key} from {axes[key][0]:,} to {axes[key][-1]:,}{step}")
         else:
             axes[key] = sorted(values)

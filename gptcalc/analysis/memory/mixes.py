@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, Ggml
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
@@ -185,6 +186,15 @@ def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
         fused=storage.gguf in JOINED or ("qkv" in storage.fused and storage.gguf not in SPLIT),
         is_70b=architecture.n_layers == layers and not (fewer and ratio == 1),
         imatrix=imatrix,
+    )
+
+
+def alike(model: Traits) -> Traits:
+    """Of models for which all rules say the same, but for their depth, one."""
+    n = model.n_experts
+    experts = 0 if n <= 1 else 2 if n < 4 else n if n == 8 else 4
+    return replace(
+        model, n_layers=0, is_70b=False, n_experts=experts, heads_per_kv_head=4 if model.heads_per_kv_head >= 4 else 1
     )
 
 

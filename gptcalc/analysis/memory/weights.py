@@ -283,15 +283,21 @@ class Weights:
         """How often each tensor whose GGUF type depends on its layer stands where, places of one type together."""
         found: dict[tuple[Block, str], dict[At, int]] = {}
         first: dict[tuple[mixes.Rule, DType], At] = {}
+        for place, type_, at, times in self.moving(start, stop):
+            where = first.setdefault((place.use, type_), at)
+            counts = found.setdefault((place.block, place.key), {})
+            counts[where] = counts.get(where, 0) + times
+        return found
+
+    def moving(self, start: int, stop: int) -> Iterator[tuple[places.Progression, DType, At, int]]:
+        """Tensors whose GGUF type depends on their layer: each type that one has there, were its rows whole blocks, a
+        place at which it does, and how often."""
         all_places = self.by_layer()
         values = sum(place.times for place in all_places if place.use in ("values", "qkv") and place.counts)
         for place in all_places:
             n = values if place.use in ("values", "qkv") else self.traits.n_layers
             for type_, i, times in places.kinds(self.mix, place, place.between(start, stop), n, self.traits):
-                where = first.setdefault((place.use, type_), At(i, n))
-                counts = found.setdefault((place.block, place.key), {})
-                counts[where] = counts.get(where, 0) + times
-        return found
+                yield place, type_, At(i, n), times
 
     def share(
         self,
@@ -337,7 +343,7 @@ class Weights:
         """A tensor's type and bytes."""
         copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
-            type_ = self._gguf_type(entry, inputs, at)
+            type_ = self.gguf_type(entry, inputs, at)
             if entry.tensor.weight.use == "tokens":  # converters give every table of tokens the vocabulary's rows
                 rows = entry.tensor.indices[0].size
                 outputs = outputs * max(rows, self.architecture.v) // rows
@@ -390,7 +396,8 @@ class Weights:
             return component == "experts" and entry.tensor.each_expert
         return entry.tensor.shape[-1] > 1
 
-    def _gguf_type(self, entry: Entry, row: int, at: At) -> DType:
+    def gguf_type(self, entry: Entry, row: int, at: At = ANYWHERE) -> DType:
+        """What llama.cpp's quantiser makes of a tensor whose rows have so many numbers."""
         tensor = entry.tensor
         heads = self._rule(tensor.weight) in ("latent keys", "latent values")  # a matrix each
         stacked = heads or any(index.role in STACKED for index in tensor.indices)
@@ -409,10 +416,14 @@ class Weights:
         if tensor.kind not in ("matrix", "kernel"):
             *rows, row = sizes or [1]
             return 1, row, prod(rows)
-        if self.format is None and not self.traits.latent_whole:
-            tensor = self.absorbed.get(tensor.weight.key, tensor)
-        copies, inputs, outputs = tensor.axes(sizes)
+        copies, inputs, outputs = self.multiplied(tensor).axes(sizes)
         return prod(copies), inputs, outputs
+
+    def multiplied(self, tensor: Tensor) -> Tensor:
+        """A matrix as the form multiplies it in which it is stored."""
+        if self.format is None and not self.traits.latent_whole:
+            return self.absorbed.get(tensor.weight.key, tensor)
+        return tensor
 
     def _check_blocks(self, entry: Entry, whole: list[int], mine: list[int], at: At) -> None:
         """A split that cuts through the blocks of a format is refused, as engines refuse it."""
@@ -422,7 +433,7 @@ class Weights:
         _, inputs, outputs = self._matrix(entry, whole)
         _, my_inputs, my_outputs = self._matrix(entry, mine)
         if form is None:
-            block, block_outputs = self._gguf_type(entry, inputs, at).block, 1
+            block, block_outputs = self.gguf_type(entry, inputs, at).block, 1
         else:
             packing = form.of(entry.tensor.weight.component)
             block = max(packing.element.block, (packing.group or 1) if not packing.flat else 1)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeAlias
 
 from gptcalc.analysis.memory.cache import pools, types
 from gptcalc.analysis.memory.engines import held
 from gptcalc.analysis.params import Entry, ledger
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import FlopsRun, Phase, SweepRun
-from gptcalc.dtypes import FP32, weight_format
-from gptcalc.equations import Chosen, Equations, Index, Line, Stage, Tensor, Workload, equations, workload
+from gptcalc.dtypes import DType
+from gptcalc.equations import Chosen, Equations, Index, Line, Stage, Workload, equations, workload
 from gptcalc.equations import polynomial as poly
-from gptcalc.errors import InputError, printable
 
 #: the symbol for the number of sequences
 BATCH = "batch"
 ONE: poly.Polynomial = {(): 1}
+#: by stage and key of a tensor: the types that it has, each with in how many layers
+Placed: TypeAlias = Mapping[tuple[str, str], Mapping[DType, poly.Polynomial]]
 
 
 def times(stage: str) -> str:
@@ -46,15 +48,17 @@ class Collected:
         counted: bool,
         ranges: Mapping[str, tuple[int, int]],
         steps: Mapping[str, int] = {},
+        placed: Placed | None = None,
     ) -> None:
         """counted: how often stages run stays a symbol, too. ranges: the least and the most of each symbol, steps: in
-        what a symbol counts, where that isn't one."""
+        what a symbol counts, where that isn't one. placed: of a GGUF mix the tensors whose types go by the layer."""
         self.architecture = architecture
         self.how = how
         self.free = free
         self.counted = counted
         self.ranges = ranges
         self.steps = steps
+        self.placed = placed or {}
         self.written: dict[Index, poly.Polynomial] = {}  # what each index runs over
 
     @cached_property
@@ -83,23 +87,6 @@ class Collected:
         if isinstance(chosen, Chosen) and tensor.each_expert:
             return Fraction(chosen.active, chosen.total)
         return Fraction(1)
-
-    def width(self, tensor: Tensor) -> int:
-        """Bytes of an element; biases of a router's choice are in fp32 whatever the weights are."""
-        return FP32.block_bytes if tensor.weight.use == "selection" else self.wide
-
-    @cached_property
-    def wide(self) -> int:
-        """Bytes of a weight that is not packed, as all tables are. InputError where the type packs these, too."""
-        name = self.how.dtype
-        format = weight_format(name)
-        if format is None or any(form.packed == "all" for form in format.all):
-            raise InputError(
-                f"--dtype {printable(name)}: what a step reads of its tables goes by layers or blocks",
-                "types and formats that leave tables wide are known here",
-                "unsupported",
-            )
-        return format.wide.block_bytes
 
     # passes
 

@@ -7,11 +7,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from gptcalc.analysis.memory import mixes
+from gptcalc.analysis.memory.forms import checked
+from gptcalc.analysis.memory.weights import total
 from gptcalc.analysis.params import Entry
 from gptcalc.analysis.sweep.activations import activations
-from gptcalc.analysis.sweep.collected import Collected, NotPolynomial
-from gptcalc.analysis.sweep.packed import packed_bytes
-from gptcalc.dtypes import weight_format
+from gptcalc.analysis.sweep.collected import Collected
+from gptcalc.analysis.sweep.packed import Stored
+from gptcalc.dtypes import FP32, weight_format
+from gptcalc.equations import Tensor
 from gptcalc.equations import polynomial as poly
 
 
@@ -21,21 +25,35 @@ def is_packed(dtype: str) -> bool:
     return format is not None and (not format.is_wide or bool(format.apart))
 
 
+def is_mix(dtype: str) -> bool:
+    """Whether these are the types of GGUF files. InputError where it is no data type at all."""
+    return mixes.named(checked(dtype)) is not None
+
+
 class Figured(Collected):
     """With what is counted format by format, and moment by moment."""
 
     @cached_property
     def weights_bytes(self) -> poly.Polynomial:
         """As the type or the format stores them."""
-        if weight_format(self.how.dtype) is None:
-            if self.free or self.counted:
-                raise NotPolynomial("types of GGUF's mixes go by layers and by widths")
-            from gptcalc.analysis.memory.weights import total
-
+        if not (is_mix(self.how.dtype) or is_packed(self.how.dtype)):
+            return self.params(self.entries, lambda entry: Fraction(self.width(entry.tensor)))
+        if not (self.free or self.counted):
             return {(): total(self.architecture, self.how.dtype)}
-        if is_packed(self.how.dtype):
-            return packed_bytes(self)
-        return self.params(self.entries, lambda entry: Fraction(self.width(entry.tensor)))
+        return self.stored.total()
+
+    def width(self, tensor: Tensor) -> int:
+        """Bytes of an element of a type that packs nothing; biases of a router's choice are in fp32 whatever it is."""
+        if tensor.weight.use == "selection":
+            return FP32.block_bytes
+        format = weight_format(self.how.dtype)
+        assert format is not None
+        return format.wide.block_bytes
+
+    @cached_property
+    def stored(self) -> Stored:
+        """Tensor by tensor."""
+        return Stored(self)
 
     @cached_property
     def activations(self) -> tuple[poly.Polynomial, ...]:

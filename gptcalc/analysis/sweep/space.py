@@ -19,15 +19,17 @@ import numpy as np
 
 from gptcalc.analysis.memory.engines import chunk_of
 from gptcalc.analysis.memory.live import Work
+from gptcalc.analysis.sweep import mixed
 from gptcalc.analysis.sweep.activations import TOKENS, WANTED
 from gptcalc.analysis.sweep.alike import alike, forms, written_alike
 from gptcalc.analysis.sweep.bulk import Array, Points
-from gptcalc.analysis.sweep.collected import BATCH, NotPolynomial, present, times
-from gptcalc.analysis.sweep.figures import FIGURES, Figured, is_packed
+from gptcalc.analysis.sweep.collected import BATCH, NotPolynomial, Placed, present, times
+from gptcalc.analysis.sweep.figures import FIGURES, Figured, is_mix, is_packed
 from gptcalc.analysis.sweep.piece import PIECE, Axis, Piece, Settings
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import SweepRun
 from gptcalc.document import build
+from gptcalc.dtypes import DType
 from gptcalc.equations import Equations, equations
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import Impossible, InputError
@@ -77,6 +79,7 @@ class Space:
         self.combinations = prod(len(axis.values) for axis in self.bound)
         self.refused: dict[str, int] = {}  # why combinations are no models, and how many points that are
         self._depths: dict[tuple[tuple[str, int], ...], dict[str, list[int]]] = {}
+        self._types: dict[Any, mixed.Columns] = {}
 
     def __len__(self) -> int:
         return self.combinations * len(self.contexts) * self.inner
@@ -128,9 +131,9 @@ class Space:
     def _goes_with(self, axis: Axis, others: Settings) -> bool:
         """Whether its least and its most value make models, with these settings both or neither."""
         works = []
-        for value in (min(axis.values), max(axis.values)):
+        for end in (min(axis.values), max(axis.values)):
             try:
-                self.build({**self.base, **others, axis.key: value})
+                self.build({**self.base, **others, axis.key: end})
                 works.append(True)
             except InputError:
                 works.append(False)
@@ -167,6 +170,8 @@ class Space:
                 return False
             symbols |= dict.fromkeys(names[0], axis.key)
         if not all(self.is_right(model, symbols, probe) for model, probe in zip(models, probes, strict=True)):
+            return False
+        if is_mix(self.how.dtype) and len(set(map(mixed.experts_and_heads, models))) > 1:
             return False
         if not self._are_held_alike(models[0], symbols):
             return False
@@ -271,6 +276,14 @@ class Space:
         """Takes note of points that are no models."""
         self.refused[problem] = self.refused.get(problem, 0) + points
 
+    def binding(self, axes: Sequence[Axis]) -> Space:
+        """The same with fewer free axes; the values of these are among the settings of each combination."""
+        other = copy(self)
+        other.free = [axis for axis in self.free if axis not in axes]
+        bound = {axis.key for axis in axes}
+        other.symbols = {symbol: key for symbol, key in self.symbols.items() if key not in bound}
+        return other
+
     def depths(self, settings: Settings, model: Equations) -> dict[str, list[int]]:
         """How often each stage runs, for every depth. InputError where a depth is none."""
         (axis,) = (axis for axis in self.free if axis.key == DEPTH)
@@ -285,6 +298,15 @@ class Space:
                     column.append(own.get(name, 0))
             self._depths[key] = found
         return self._depths[key]
+
+    def types(self, settings: Settings, model: Architecture) -> mixed.Columns:
+        """In which types the layers of a GGUF mix are, for every depth."""
+        (axis,) = (axis for axis in self.free if axis.key == DEPTH)
+        key = mixed.kind(model, self.how.dtype)
+        if key not in self._types:
+            each = [self.build({**settings, DEPTH: depth}) for depth in axis.values]
+            self._types[key] = mixed.columns([mixed.counts(own, self.how.dtype) for own in each])
+        return self._types[key]
 
 
 class NoModel(Exception):
@@ -319,6 +341,7 @@ class Combination:
         how = space.how if context is None else space.how.to(SweepRun, context=context)
         counted = any(axis.key == DEPTH for axis in space.free)
         self.same = {**space.words, **settings, "context": how.length(architecture)}
+        placed: Placed = mixed.numbers(architecture, how.dtype) if is_mix(how.dtype) and not counted else {}
         self.tables: dict[str, tuple[int, Array]] = {}  # symbol: the place of its axis, its values
         for place, axis in enumerate(space.free):
             for symbol, key in space.symbols.items():
@@ -329,21 +352,32 @@ class Combination:
                 for stage, depths in space.depths(shallow, equations(architecture)).items():
                     self.tables[times(stage)] = place, np.array(depths, dtype=np.int64)
                     self.tables[present(stage)] = place, np.minimum(self.tables[times(stage)][1], 1)
+                if is_mix(how.dtype):
+                    placed = self._placed(place, space.types(shallow, architecture))
         for symbol, column in lengths(architecture, how, space.batches).items():
             self.tables[symbol] = len(space.free), column
         steps = {}
-        if is_packed(how.dtype):  # blocks may divide sizes in steps
+        if is_mix(how.dtype) or is_packed(how.dtype):  # blocks may divide sizes in steps
             steps = {s: int(np.gcd.reduce(self.tables[s][1])) for s in space.symbols if s in self.tables}
             steps = {s: step for s, step in steps.items() if step > 1}
             self.tables |= {s: (self.tables[s][0], self.tables[s][1] // step) for s, step in steps.items()}
         ranges = {symbol: (int(column.min()), int(column.max())) for symbol, (_, column) in self.tables.items()}
-        self.collected = Figured(architecture, how, space.symbols, counted, ranges, steps)
+        self.collected = Figured(architecture, how, space.symbols, counted, ranges, steps, placed)
         self.figures = {key: FIGURES[key].collect(self.collected) for key in space.figures}
         used = {s for every in self.figures.values() for terms in every for monomial in terms for s, _ in monomial}
         if space.every_symbol:
             used |= self.tables.keys()
         self.tables = {symbol: table for symbol, table in self.tables.items() if symbol in used}
         self.largest = {symbol: ranges[symbol][1] for symbol in self.tables}
+
+    def _placed(self, place: int, types: mixed.Columns) -> Placed:
+        """In how many layers a tensor has which type of a GGUF mix, as symbols that go by the depth."""
+        found: dict[mixed.Tensors, dict[DType, poly.Polynomial]] = {}
+        for symbol, column, counted in mixed.symbols(types):
+            self.tables[symbol] = place, np.array(column, dtype=np.int64)
+            for tensor, type_ in counted:
+                found.setdefault(tensor, {})[type_] = {((symbol, 1),): 1}
+        return found
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
         yield self.at(digits(self.space, start, stop))
@@ -372,8 +406,7 @@ class OneByOne:
         """Some points, by their places on each free axis and that of the batch: those that are models; the others are
         told."""
         *places, batches = chosen
-        alone = copy(self.space)
-        alone.free, alone.symbols = [], {}
+        alone = self.space.binding(self.space.free)
         for point in range(len(batches)):
             own = {axis.key: axis.values[place[point]] for axis, place in zip(self.space.free, places, strict=True)}
             alone.batches = (self.space.batches[batches[point]],)

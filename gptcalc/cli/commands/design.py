@@ -51,7 +51,10 @@ def command(
     maximize: Annotated[str | None, Option("The most of this column. Default: total.", "KEY")] = None,
     minimize: Annotated[str | None, Option("The least of this column.", "KEY")] = None,
     batch: Batch = 1,
-    multiple: Annotated[int, Option("Widths without a range (d, d_ff, v) are multiples of it.")] = 128,
+    multiple: Annotated[
+        int | None,
+        Option("Widths without a range (d, d_ff, v) are multiples of it. Default: 128; of GGUF's mixes 256."),
+    ] = None,
     d_head: Annotated[
         str | None,
         Option(
