@@ -222,8 +222,8 @@ MATRICES = {
 }  # fmt: skip
 
 
-#: what stands beside the layers' sublayers
-BESIDE = ("ple.", "altup.", "streams.")
+#: what stands beside the layers' sublayers: maps of streams before each of them and before the head (streams2., head.)
+BESIDE = ("ple.", "altup.", "streams", "head.")
 
 
 @settings(max_examples=40, deadline=None)

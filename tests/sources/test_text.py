@@ -158,7 +158,7 @@ def test_a_preset_written_anew_is_the_same(path: Path) -> None:
     [
         ('{"a": 1, "a": 2}', "key 'a' stands twice: 1 and 2"),
         ('{"a": {"b": 1, "b": null}}', "key 'b' stands twice: 1 and None"),
-        ('{"a": 1,}', "a comma before a closing bracket (line 1, column 9)"),
+        ('{"a": 1,}', "a comma before a closing bracket (line 1, column "),  # the comma's, from Python 3.13 on
         ('{"a": 1', "it ends too early (line 1, column 8)"),
         ('{"a": "x', "it ends too early"),
         ('{"a": 1} // x', "JSON has no comments"),
