@@ -121,7 +121,10 @@ def lines(draw: st.DrawFn, places: dict[str, Any], names: tuple[str, ...] = tupl
     options = [parameter for parameter in own if not plain(parameter.annotation)[2].positional]
     for parameter in draw(st.lists(st.sampled_from(options), max_size=4)):
         spelling = draw(st.sampled_from(parameter.words))
-        if (name, spelling) == ("validate", "--all"):  # takes minutes
+        if (name, spelling) in (
+            ("validate", "--all"),
+            ("validate", "--materialize"),
+        ):  # minutes, or all there is of memory
             continue
         if plain(parameter.annotation)[0] is bool:
             words.append(spelling)

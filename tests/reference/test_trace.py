@@ -11,6 +11,7 @@ import pytest
 from gptcalc import cli, tracing
 from gptcalc.analysis.flops import flops
 from gptcalc.sources import load
+from gptcalc.validate import real_forward
 from tests.conftest import Command
 from tests.golden_models import FOLDER
 
@@ -139,6 +140,20 @@ def test_validate_materialises_what_fits(capsys: pytest.CaptureFixture[str]) -> 
     assert row["checks"][-1]["found"] == "finite logits"
     (row,) = json.loads(said(capsys, "validate", "deepseek-v3", "--materialize", "--json"))
     assert "not run" in row["checks"][-1]["found"]
+
+
+def test_a_process_that_may_not_have_the_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of the shell or the container, beside which the system has plenty."""
+
+    def short(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("gptcalc.validate.Model", short)
+    check = real_forward(load("gpt2").architecture)
+    assert (check.ok, check.found) == (
+        True,
+        "needs 497,759,232 bytes of memory, more than it may have",
+    )  # 4 × 124439808
 
 
 def test_recurrences_that_take_many_steps_are_bounded(gptcalc: Command) -> None:
