@@ -24,6 +24,7 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+DATE = r"[0-9]{4}(-[0-9]{2}){0,2}"
 #: how a number is written of what a column holds; of anything else as parameters are
 READ: dict[str, Callable[[str], int]] = {"bytes": units.size, "number": units.count}
 
@@ -34,6 +35,7 @@ class Test(Struct, frozen=True):
     key: str
     sign: str
     limit: Fraction | str
+    is_date: bool = False
 
     def holds(self, value: Any) -> bool:
         """A figure that a thing doesn't have fulfils nothing; of a word any of its parts may be meant."""
@@ -41,9 +43,17 @@ class Test(Struct, frozen=True):
             return False
         if isinstance(self.limit, Fraction):
             return bool(SIGNS[self.sign](value, self.limit))
-        written = str(value).lower()
-        word = {"yes": "true", "no": "false"}.get(self.limit, self.limit) if isinstance(value, bool) else self.limit
-        return (word == written or word in re.split(r"[/ ]", written)) == (self.sign == "==")
+        if self.is_date:  # as far as it is said: 2025-04 is in 2025, and not behind it
+            return bool(SIGNS[self.sign](str(value)[: len(self.limit)], self.limit))
+        return (self.limit in words(value)) == (self.sign == "==")
+
+
+def words(value: Any) -> set[str]:
+    """What a word may be held against, in small letters: all of it, or any of its parts."""
+    written = str(value).lower()
+    if isinstance(value, bool):
+        return {written, "yes" if value else "no"}
+    return {written, *re.split(r"[/ ]", written)}
 
 
 class Where(Struct, frozen=True):
@@ -86,6 +96,12 @@ def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
     key, sign, word = match.groups()
     sign = "==" if sign == "=" else sign
     check(key, kinds, "--where", listed)
+    if kinds[key] == "date":
+        if not re.fullmatch(DATE, word):
+            raise InputError(
+                f"--where {printable(text)}: {printable(word)!r} is no date", "write 2024 or 2024-07", "usage"
+            )
+        return Test(key, sign, word, is_date=True)
     if kinds[key] != "text":
         return Test(key, sign, number(word, kinds[key]))
     if sign not in ("==", "!="):

@@ -148,10 +148,13 @@ OF_RUN: dict[str, Figure] = {
     ),
 }
 
+#: what only a budget gives
+OF_BUDGET = ("headroom_bytes", "fits", "max_batch", "max_context")
+
 FIGURES: dict[str, Figure] = {
     "model": Figure("model", "text", lambda f: f.architecture.name),
     "family": Figure("family", "text", lambda f: f.document.get("family")),
-    "released": Figure("released", "text", lambda f: f.document.get("released")),
+    "released": Figure("released", "date", lambda f: f.document.get("released")),
     "total": Figure("parameters", "count", lambda f: f.params.total, "parameters of the main model"),
     "active": Figure("active", "count", lambda f: f.params.active, "parameters that one token uses"),
     "embedding": Figure(

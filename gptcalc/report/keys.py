@@ -154,6 +154,7 @@ PLAIN: dict[Any, str] = {int: "whole number", str: "text", bool: "true | false",
 #: what a column's kind holds
 HELD: dict[Kind, str] = {
     "text": "text",
+    "date": "date",
     "figure": "text",
     "number": "whole number",
     "count": "whole number",

@@ -11,12 +11,14 @@ from msgspec import Struct
 from gptcalc import units
 from gptcalc.conventions import CompareRun
 from gptcalc.errors import InputError, did_you_mean, is_count, printable
-from gptcalc.report.figures import FIGURES, Facts, ordered, row
+from gptcalc.report.figures import FIGURES, OF_BUDGET, Facts, ordered, row
 from gptcalc.report.index import Index
 from gptcalc.sources.preset import names
-from gptcalc.where import check, parsed
+from gptcalc.where import Where, check, parsed, words
 
 LISTED = "gptcalc columns lists them"
+#: columns whose words are no closed list, so that the nearest one would mislead
+FREE = ("model", "layers")
 
 
 class Selection(Struct, frozen=True):
@@ -109,8 +111,35 @@ def _released(when: str, year: str) -> bool:
 
 def kept(found: Iterable[Facts], where: Iterable[str]) -> list[Facts]:
     """The models that fulfil all conditions."""
+    listed = list(found)
     wanted = parsed(where, {key: figure.kind for key, figure in FIGURES.items()}, LISTED)
-    return [facts for facts in found if wanted.holds(lambda key: row(facts, [key])[key])]  # noqa: B023
+    left = [facts for facts in listed if wanted.holds(lambda key: row(facts, [key])[key])]  # noqa: B023
+    if listed and not left:
+        refuse_unsaid(listed, wanted)
+    return left
+
+
+def refuse_unsaid(listed: Sequence[Facts], wanted: Where) -> None:
+    """Nothing fulfils the conditions: perhaps because no model at all has such a word, or no budget was given."""
+    for test in (test for tests in wanted.alternatives for test in tests):
+        if test.key in OF_BUDGET and listed[0].budget is None:
+            problem = f"--where {test.key}: without a budget nothing fits or doesn't"
+            raise InputError(problem, "add --device rtx-4090", "usage")
+        word = str(test.limit)
+        is_word = isinstance(test.limit, str) and not test.is_date and not is_count(word)
+        if not is_word or test.sign != "==" or word in _words(listed, test.key):
+            continue
+        known = _words(_named(None, CompareRun(), left=[]), test.key)
+        if word not in known:
+            plain = sorted(known_word for known_word in known if not {" ", "/"} & {*known_word})
+            hint = None if test.key in FREE else did_you_mean(word, plain) or "one of " + ", ".join(plain)
+            raise InputError(f"--where {test.key}={printable(word)}: no preset has it", hint, "usage")
+
+
+def _words(found: Iterable[Facts], key: str) -> set[str]:
+    """What the models have in a column, word by word."""
+    values = (row(facts, [key])[key] for facts in found)
+    return {word for value in values if value is not None for word in words(value)}
 
 
 def rows(found: Iterable[Facts], keys: Sequence[str], sort: str | None = None) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ from gptcalc.errors import printable
 
 #: count, bytes and flops have a short form beside the exact one; share is a part of a whole, shown with a bar;
 #: figure is text that stands to the right, as numbers do, and may be an exact form, " = " and a short one
-Kind = Literal["text", "figure", "number", "count", "bytes", "flops", "seconds", "share"]
+Kind = Literal["text", "date", "figure", "number", "count", "bytes", "flops", "seconds", "share"]
 
+#: kinds of what is no number
+WORDS: tuple[Kind, ...] = ("text", "date")
 SHORT: dict[str, Callable[[Any], str]] = {
     "count": units.short_count,
     "bytes": units.short_bytes,
@@ -97,7 +99,7 @@ def cells(table: Table, bars: bool = False) -> list[Cells]:
             role = "exact"
         elif column.kind == "figure":
             role = "figure"
-        found.append(Cells(column.title, column.kind != "text", texts, role, column.needed))
+        found.append(Cells(column.title, column.kind not in WORDS, texts, role, column.needed))
         if column.kind in SHORT:
             found.append(Cells("", True, ["" if v is None else SHORT[column.kind](v) for v in values], "short"))
         if column.kind == "share" and bars:
@@ -116,7 +118,7 @@ def text(value: Any, kind: Kind, whole: int | Fraction = 0) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return units.grouped(value) if kind != "text" else str(value)
+        return units.grouped(value) if kind not in WORDS else str(value)
     if isinstance(value, float):
         return f"{value:,.12g}"
     if isinstance(value, (list, tuple)):

@@ -140,3 +140,45 @@ def test_a_file_is_what_its_name_says(line: str, gptcalc: Command, tmp_path: Pat
     for name in ("llama-3.1-8b", "x.JSON"):
         assert gptcalc(*line.split(), "-o", tmp_path / name).status == 0
     assert (tmp_path / "x.JSON").read_text()[0] in "{["
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("family=lama", "did you mean llama?"),
+        ("attention=flash", "one of csa, gqa, mha, mla, mqa"),
+        ("features=moee", "did you mean moe?"),
+        ("model=gpt3x", "no preset has it"),
+        ("released>soon", "write 2024 or 2024-07"),
+        ("fits=yes", "add --device"),
+    ],
+)
+def test_a_word_that_no_model_has_is_no_empty_answer(condition: str, hint: str, gptcalc: Command) -> None:
+    found = gptcalc("compare", "gpt2", "llama-3-8b", "--where", condition)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert hint in found.err
+
+
+@pytest.mark.parametrize(
+    ("condition", "models"),
+    [
+        ("family=mistral", []),  # there are such models, though not here
+        ("n_heads=77", []),
+        ("released=2019", ["gpt2"]),
+        ("released>=2024", ["llama-3-8b"]),
+        ("released<=2019 or tying=no", ["gpt2", "llama-3-8b"]),
+    ],
+)
+def test_conditions_on_words_and_dates(condition: str, models: list[str], gptcalc: Command) -> None:
+    """GPT-2 came in February 2019 and is tied, Llama 3 in April 2024 and is not."""
+    found = gptcalc("compare", "gpt2", "llama-3-8b", "--where", condition, "--columns", "model", "--json")
+    assert [row["model"] for row in found.json] == models
+
+
+def test_adapters_beside_frozen_tables(gptcalc: Command) -> None:
+    """Qwen3-8B: two tables of 151,936 × 4,096 in 16 bits, which nf4 leaves as they are; adapters in 32 bits."""
+    found = gptcalc("memory", "qwen3-8b", "--training", "--lora", "16:all", "--dtype", "nf4", "--json").json
+    pieces = {key: size for key, size in found["pieces"].items() if key.startswith("weights.")}
+    assert sum(pieces.values()) == found["per_device"]["weights"]
+    assert pieces["weights.frozen tables"] == 2 * 2 * 151_936 * 4_096
+    assert pieces["weights.adapters"] == 4 * found["trainable"]

@@ -27,6 +27,8 @@ from gptcalc.equations import Layer, equations
 from gptcalc.errors import InputError
 from gptcalc.options import keywords
 
+#: the components that people don't think of where they say that layers are frozen
+TABLES = ("embedding", "output")
 #: whose kernels keep the activations, in words (saved tensors of a layer as measured)
 KERNELS: dict[Engine, str] = {
     "ideal": "by fused kernels; transformers' own keep 1.4 to 1.8 times as much a layer (--engine transformers)",
@@ -202,7 +204,21 @@ class Training:
             ("gradients", own.gradients, own.gathered_gradients),
         ):
             pieces |= {f"{part}.own": whole - layer, f"{part}.largest layer": layer}
+        if self.adapted is not None and self.plan.zero < 3:
+            del pieces["weights.own"]
+            pieces |= self._adapted_pieces(number)
         return Held(device, own, {name: size for name, size in pieces.items() if size}, self.in_flight(number, batch))
+
+    def _adapted_pieces(self, number: int) -> dict[str, int]:
+        """The weights of a stage whose own are frozen: tables and the output matrix, all else, and what is trained."""
+        rows = [(share.tensor.weight.component in TABLES, share.row) for share in self.weights.stage(number)]
+        sizes = {table: sum(row.count * row.bytes for at, row in rows if at == table) for table in (True, False)}
+        trained = sum(p.times * p.bytes for p in self.parameters[number] if p.trained)
+        return {
+            "weights.frozen tables": sizes[True],
+            "weights.frozen layers": sizes[False],
+            "weights.adapters": trained,
+        }
 
     def fullest(self, batch: int | None, context: int) -> Held:
         """The fullest device, of whichever pipeline stage."""
@@ -301,7 +317,9 @@ class Training:
         )
 
     def _weights_type(self) -> str:
-        return f"{'frozen, ' if self.adapted else ''}in {self.dtype}"
+        if self.adapted is None:
+            return f"in {self.dtype}"
+        return f"frozen, tables and the output matrix too, as {self.dtype} stores them; adapters in {FP32.name}"
 
     def _gradients_type(self) -> str:
         return f"in {self.gradient_type()}, of what is trained"
