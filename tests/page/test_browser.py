@@ -366,3 +366,14 @@ def test_accessibility(address: str, width: str, scheme: str, opened: Open) -> N
         f"{own['id']}: {own['nodes'][0]['html'][:200]}" for own in found if own["impact"] in ("serious", "critical")
     ]
     assert serious == []
+
+
+def test_without_a_script_a_terminal_is_named(browser: Any, file: Path) -> None:
+    """Its counts are there all the same: GPT-2's 124,439,808."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    said = page.locator("#panes").inner_text()
+    context.close()
+    assert "gptcalc explain MODEL" in said
+    assert "gpt2: 124,439,808 parameters" in said

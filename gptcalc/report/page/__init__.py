@@ -17,6 +17,8 @@ from zlib import compressobj
 import msgspec
 from msgspec import Struct
 
+from gptcalc.analysis.params import params
+from gptcalc.architecture import Architecture
 from gptcalc.report.page.data import Shown, data
 from gptcalc.report.table import Column, Table, View
 
@@ -60,11 +62,20 @@ def document(
     names = " and ".join(model.architecture.name for model in models) if len(models) <= len(begin) else "Transformers"
     filled = {
         "TITLE": escape(f"{names}: where the numbers come from"),
+        "PLAIN": without_script([model.architecture for model in models]),
         "STYLE": text["page.css"],
         "DATA": packed(msgspec.json.encode({**data(models, steps), "start": begin})),
         "SCRIPT": "\n".join(text[name] for name in PARTS),
     }
     return MARK.sub(lambda mark: filled[mark[1]], text["template.html"])
+
+
+def without_script(shown: Sequence[Architecture]) -> str:
+    """What a reader sees whose browser runs no scripts: the counts, and what prints the sums in a terminal."""
+    rows = "".join(f"<li>{escape(one.name)}: {params(one).total:,} parameters</li>" for one in shown)
+    why = "This page needs its script, which is in this file: it evaluates the sums. Without it, a terminal has them:"
+    how = "<code>gptcalc explain MODEL</code> prints every equation, <code>gptcalc params MODEL</code> every count."
+    return f"<p>{why} {how}</p><ul>{rows}</ul>"
 
 
 def packed(raw: bytes) -> str:

@@ -8,7 +8,7 @@ function totals(pane, numbers) {
   const active = params.active === params.total ? "" : `, of which a token uses ${short(params.active)}`;
   const modules = params.mtp === 0n ? "" : `; beside them ${grouped(params.mtp)} of multi-token prediction`;
   return tag("div", { class: "totals" },
-    card("Parameters", params.total, short(params.total), `${grouped(params.total)} = ${summed(numbers)}${active}${modules}`, params.components, short),
+    card("Parameters", params.total, short(params.total), `${grouped(params.total)} = ${summed(numbers)}${active}${modules}`, params.components, short, apart(params)),
     card("Cache", cache.total, bytes(cache.total),
       cache.total === 0n ? "nothing is kept" : `${grouped(cache.total)} bytes; a further token of a sequence adds ${bytes(each)}`, null, bytes, growth(pane)),
     card("FLOPs", work.total, short(work.total, "FLOP"),
@@ -16,6 +16,12 @@ function totals(pane, numbers) {
       work.components, (n) => short(n, "FLOP")),
     card("Memory", memory.total, bytes(memory.total), `${grouped(memory.total)} bytes; activations are an estimate`,
       { weights: memory.weights, cache: memory.cache, activations: memory.activations ?? 0n }, bytes));
+}
+
+/** @returns {Array} why a part is less than the boxes of its name: they have the norms that they read through */
+function apart(params) {
+  return (params.components.norm ?? 0n) === 0n ? [] : [tag("p", { class: "small" },
+    "Here norms stand apart; a box of the picture and its sum have their own among their weights.")];
 }
 
 /** @returns {string} the parameters stage by stage: embedding 39.4 M + 12 layers × 7.09 M + output 1.54 k */
