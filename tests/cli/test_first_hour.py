@@ -182,3 +182,12 @@ def test_adapters_beside_frozen_tables(gptcalc: Command) -> None:
     assert sum(pieces.values()) == found["per_device"]["weights"]
     assert pieces["weights.frozen tables"] == 2 * 2 * 151_936 * 4_096
     assert pieces["weights.adapters"] == 4 * found["trainable"]
+
+
+def test_lists_say_which_length_their_figures_are_of(gptcalc: Command) -> None:
+    line = ("compare", "gpt2", "llama-3-8b", "--columns")
+    own = "cache at each model's own context; --context N has all at one"
+    assert gptcalc(*line, "model,kv_bytes").out.splitlines()[-1] == own
+    assert gptcalc(*line, "model,kv_bytes", "--context", "1K").out.endswith("\ncache at a context of 1,024 tokens\n")
+    assert "context" not in gptcalc(*line, "model,total").out
+    assert "own context" not in gptcalc(*line, "model,kv_bytes", "--format", "csv").out

@@ -67,7 +67,7 @@ def command(
 
         parameters = {facts.architecture.name: facts.params.components for facts in found}
         return plotted(shown, Bars("parameters by component", "count", parameters), tuple(warnings))
-    return Answer(shown, show("rows", shown, keys), tuple(warnings), is_list=True)
+    return Answer(shown, show("rows", shown, keys, how), tuple(warnings), is_list=True)
 
 
 def _about_context(architecture: Architecture, how: CompareRun, alone: bool) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def command(
             if facts.architecture.c >= (how.context or 0) and figures.row(facts, ["fits"])["fits"]
         ]
     shown = rows(kept(found, where), keys, sort)
-    return Answer(shown, show("rows", shown, keys), (*left, *_own(shown)), is_list=True)
+    return Answer(shown, show("rows", shown, keys, how), (*left, *_own(shown)), is_list=True)
 
 
 def _schema() -> Answer:
