@@ -133,7 +133,9 @@ def params(architecture: Architecture) -> Params:
 
 def borrowed(model: Equations) -> dict[str, int]:
     """Parameters of the target's tables that a draft reads, by component."""
-    tensors = [tensor for stage in model.main for line in stage.lines for tensor in line.tensors()]
+    lines = [line for stage in model.main for line in stage.lines if line.weights]
+    reading = [line for line in lines if True in [weight.borrowed for weight in line.weights.values()]]
+    tensors = [tensor for line in reading for tensor in line.tensors()]
     return {tensor.weight.component: tensor.params for tensor in tensors if tensor.weight.borrowed}
 
 

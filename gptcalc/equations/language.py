@@ -123,20 +123,16 @@ class Tensor(Struct, frozen=True, eq=False, dict=True):
     weight: Weight
     line: Line
     reference: Reference
+    indices: list[Index]  # what its own run over, as it is written
 
-    @cached_property
-    def indices(self) -> list[Index]:
-        """What the tensor's indices run over, as it is written."""
-        return [self.line.scope[letter] for letter in self.reference.indices]
-
-    @cached_property
+    @property
     def params(self) -> int:
         return prod([index.size for index in self.indices])
 
     @property
     def each_expert(self) -> bool:
         """Whether each expert has one of its own."""
-        return any(index.role == "experts" for index in self.indices)
+        return "experts" in [index.role for index in self.indices]
 
     @property
     def active(self) -> int:
@@ -330,9 +326,7 @@ class Line(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     def attends(self) -> bool:
         """Whether it multiplies over pairs of a new token and what it looks back on, and no weights; not so within the
         chunks of a recurrent mixer."""
-        if isinstance(self.condition, Within):
-            return False
-        if not _pairs(self.factors()):
+        if not self.statement.factors or isinstance(self.condition, Within) or not _pairs(self.factors()):
             return False
         return not any(ref.name in self.weights for ref in self.statement.factors)
 
@@ -345,7 +339,11 @@ class Line(Struct, frozen=True, eq=False, kw_only=True, dict=True):
         if not self.weights:
             return []
         marks = self.weights
-        return [Tensor(marks[ref.name], self, ref) for ref in self.statement.references if ref.name in marks]
+        return [
+            Tensor(marks[ref.name], self, ref, self.indices(ref))
+            for ref in self.statement.references
+            if ref.name in marks
+        ]
 
     def stored_indices(self) -> list[Index]:
         """On a store line: the indices of what is kept of one token or entry, or of a state."""
@@ -353,6 +351,9 @@ class Line(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
 
 def _pairs(indices: Iterable[Index]) -> bool:
+    return of_pairs([index.role for index in indices])
+
+
+def of_pairs(roles: list[Role]) -> bool:
     """Whether one of these looks back and another is looked back on, or slots of a block look at each other."""
-    roles = [index.role for index in indices]
     return roles.count("slots") == 2 or (not LOOKING.isdisjoint(roles) and not LOOKED_BACK.isdisjoint(roles))

@@ -117,15 +117,17 @@ class Lines:
         aside: Aside | None = None,
     ) -> None:
         where = component or self.component
-        marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()}
+        marks = {name: weight(self.prefix, mark, where) for name, mark in keys.items()} if keys else {}
         whole = text
         if isinstance(condition, Lettered):
             condition = condition.named(self.number)
             whole = f"{text} {condition}"
-        numbers = {name: value for name, value in self.numbers.items() if name in whole}
+        if self.numbers:
+            numbers = {name: value for name, value in self.numbers.items() if name in whole}
+            constants = {**numbers, **constants} if constants else numbers
         line = Line(
             text=text, kind=kind, component=where, scope=self.scope, part=str(self.prefix), weights=marks,
-            condition=condition, saved=saved, aside=aside, flash=flash, constants={**numbers, **(constants or {})},
+            condition=condition, saved=saved, aside=aside, flash=flash, constants=constants or {},
         )  # fmt: skip
         self.lines.append(line)
 

@@ -242,3 +242,10 @@ def test_a_published_file_of_an_earlier_rule() -> None:
     then = now + 20 * heads // 256 * (210 - 176)
     assert round(then / 1e9, 2) == 10.60
     assert round(now / 1e9, 2) == 10.50
+
+
+@pytest.mark.parametrize("dtype", ["f16", "q8_0", "q4_k_m"])
+def test_what_layers_share_is_there_once(dtype: str) -> None:
+    """ALBERT's twelve layers are one: 11,221,680 parameters, as transformers' class has them on the meta device."""
+    shares = Weights(load("albert-base-v2").architecture, dtype, Layout()).stage(0)
+    assert sum(share.row.count * share.row.params for share in shares) == 11_221_680

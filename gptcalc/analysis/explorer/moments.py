@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from typing import TypeAlias
 
-from gptcalc.analysis.memory.live import Size, elements, moments
+from gptcalc.analysis.memory.live import Counted, elements, moments
 from gptcalc.analysis.memory.sharding import Layout
 from gptcalc.equations import Chosen, Index, Line, Reference, Stage
 from gptcalc.equations.roles import LOOKED_BACK
@@ -61,11 +61,11 @@ def opened(stage: Stage, place: Callable[[int, str], int], size: Callable[[Index
     size: the place of an index's size in the table of sizes; place: that of a number that stands for itself.
     """
 
-    def sized(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
+    def sized(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Counted:
         found = elements(line, reference, over_past, parallel)
-        (n,) = set(found) - {0} or {0}
-        if not n:
-            return found
+        if found is None:
+            return None
+        slot, n = found
         indices = [i for i in line.indices(reference) if i.role != "new" and i.role not in LOOKED_BACK]
         chosen = line.condition
         sizes, number = [], 1
@@ -79,8 +79,7 @@ def opened(stage: Stage, place: Callable[[int, str], int], size: Callable[[Index
         if number != n:
             raise NoProduct
         parts = Counter({tuple(sorted(sizes)): 1})
-        token, past, logits, once, source = (Open.of(n, parts) if each else 0 for each in found)
-        return token, past, logits, once, source
+        return slot, Open.of(n, parts)
 
     try:
         return widest([tuple(_spelled(each) for each in moment.counts) for moment in moments(stage, sized=sized)])

@@ -157,19 +157,19 @@ def pools(
     found: dict[tuple[str, Kind, int | None, int, int, int], Pool] = {}
     for stage in model.stages if modules else model.main:
         layers = stage.times if counts is None else counts.get(stage.name, 0)
-        if not layers:
+        storing = [line for line in stage.lines if line.stored is not None]
+        if not layers or not storing:
             continue
-        chosen = any(line.stored == "index keys" for line in stage.lines)
+        chosen = "index keys" in [line.stored for line in storing]
         rotary = turned(stage)
-        for line in stage.lines:
-            if line.stored is None:
-                continue
+        for line in storing:
             kind, limit = kind_of(line)
             times = layers * stage.runs_in_passes(line)
-            elements = prod(local(line.stored_indices(), parallel)) * (source if isinstance(line.kept, OfSource) else 1)
+            indices = line.stored_indices()
+            elements = prod(local(indices, parallel)) * (source if isinstance(line.kept, OfSource) else 1)
             size = kept.row_bytes(line, elements, chosen, rotary)
             every = line.kept.every if isinstance(line.kept, Entries) else 1
-            taps = next((index.size for index in line.stored_indices() if index.role == "taps"), 0)
+            taps = next((index.size for index in indices if index.role == "taps"), 0)
             key = (stage.name, kind, limit, every, taps, times)
             old = found.get(key)
             if old is not None:

@@ -46,7 +46,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gptcalc.analysis.memory.packed import ENTRIES, compressor, packed
-from gptcalc.analysis.memory.pools import Kind, Pool
+from gptcalc.analysis.memory.pools import RECURRENT, Kind, Pool
 from gptcalc.analysis.memory.sglang import Pools
 from gptcalc.architecture import Architecture, DeltaMixing, Engram, Ggml, MatrixMixing, TimeMixing, is_looped
 from gptcalc.conventions import ALL, CacheForm, Engine
@@ -80,6 +80,19 @@ class Paging(Struct, frozen=True):
     latents: int = 128  # tokens of which a page of latents has a multiple, beside recurrent layers
     slots: bool = False  # whether a block has a place of its own for every size of page
     kept: int = 0  # where Mamba keeps a state at the end of every page: tokens of which a page has a multiple
+
+    def of(self, pools: list[Pool]) -> Paging:
+        """With what makes no difference to such a cache as in the newest version."""
+        is_compressed = _is_compressed(pools)
+        flies = is_compressed or [pool.limit for pool in pools] != [None] * len(pools)
+        recurs = not RECURRENT.isdisjoint([pool.kind for pool in pools])
+        return Paging(
+            self.passes if flies else NEWEST.passes,
+            self.states if recurs else NEWEST.states,
+            self.latents if recurs else NEWEST.latents,
+            is_compressed and self.slots,
+            self.kept if recurs else NEWEST.kept,
+        )
 
 
 NEWEST = Paging()
@@ -160,35 +173,19 @@ def held(
 
     chunk: tokens of one pass, ALL for a whole prompt, None for the engine's own; paging: of the version of vLLM.
     """
-    if _is_compressed(pools) and engine == "transformers":
-        raise InputError(
-            f"--engine {engine}: what it sets aside for compressed entries is not known here",
-            "ideal, vllm, sglang and llama.cpp are",
-            "unsupported",
-        )
-    if engine not in ("ideal", "transformers") and any(pool.kind == "latent" and pool.limit for pool in pools):
-        raise InputError(
-            f"--engine {engine}: what it sets aside for latents in a window is not known here",
-            "ideal and transformers are",
-            "unsupported",
-        )
-    if engine != "ideal" and _is_compressed(pools) and any(pool.kind == "latent" for pool in pools):
-        raise InputError(
-            f"--engine {engine}: what it sets aside for an indexer's keys of blocks is not known here",
-            "ideal is",
-            "unsupported",
-        )
+    is_compressed = _is_compressed(pools)
+    _check_known(engine, pools, is_compressed)
     flying = in_flight(engine, chunk, paging.passes)
-    if engine == "vllm" and _is_compressed(pools):
+    if engine == "vllm" and is_compressed:
         return [replace(part, times=sequences) for part in _side_by_side(pools, context, flying, paging.slots)]
-    if engine == "llama.cpp" and _is_compressed(pools):
+    if engine == "llama.cpp" and is_compressed:
         return [replace(part, times=sequences) for part in _streams(pools, context, flying)]
     if engine == "sglang":
         return _shared(pools, context, sequences)
     growing = [pool for pool in pools if pool.grows]
-    recurrent = _recurrent(pools)
-    constant = [pool for pool in pools if not pool.grows]
-    if engine == "vllm" and growing and recurrent:
+    constant = [] if len(growing) == len(pools) else [pool for pool in pools if not pool.grows]
+    recurrent = _recurrent(pools) if constant and engine == "vllm" else []
+    if growing and recurrent:
         found = [replace(part, times=sequences) for part in _hybrid(growing, recurrent, context, flying, paging)]
         constant = [pool for pool in constant if pool not in recurrent]
     elif engine == "llama.cpp" and sequences:
@@ -196,8 +193,33 @@ def held(
     elif engine == "vllm" and _mixed(growing):
         found = [replace(part, times=sequences) for part in _paged(growing, context, flying)]
     else:
-        found = [replace(_plain(engine, pool, context, flying), times=sequences) for pool in growing]
+        found = [_plain(engine, pool, context, flying, sequences) for pool in growing]
     return found + [replace(_constant(engine, pool), times=sequences) for pool in constant]
+
+
+def _check_known(engine: Engine, pools: list[Pool], is_compressed: bool) -> None:
+    """InputError where it is not known what an engine sets aside for such a cache."""
+    if engine == "ideal":
+        return
+    if is_compressed and engine == "transformers":
+        raise InputError(
+            f"--engine {engine}: what it sets aside for compressed entries is not known here",
+            "ideal, vllm, sglang and llama.cpp are",
+            "unsupported",
+        )
+    latents = [pool for pool in pools if pool.kind == "latent"]
+    if engine != "transformers" and any(pool.limit for pool in latents):
+        raise InputError(
+            f"--engine {engine}: what it sets aside for latents in a window is not known here",
+            "ideal and transformers are",
+            "unsupported",
+        )
+    if is_compressed and latents:
+        raise InputError(
+            f"--engine {engine}: what it sets aside for an indexer's keys of blocks is not known here",
+            "ideal is",
+            "unsupported",
+        )
 
 
 def _shared(pools: list[Pool], context: int, sequences: int) -> list[Held]:
@@ -215,13 +237,13 @@ def _shared(pools: list[Pool], context: int, sequences: int) -> list[Held]:
 
 
 def _is_compressed(pools: list[Pool]) -> bool:
-    return any(pool.every > 1 for pool in pools)
+    return max([pool.every for pool in pools], default=1) > 1
 
 
 def _recurrent(pools: list[Pool]) -> list[Pool]:
     """Of recurrent layers, the states and what they keep before a convolution; attention may have one of its own."""
     attend = {pool.name for pool in pools if pool.grows} - {pool.name for pool in pools if pool.kind == "state"}
-    return [pool for pool in pools if pool.kind in ("state", "conv", "shift") and pool.name not in attend]
+    return [pool for pool in pools if pool.kind in RECURRENT and pool.name not in attend]
 
 
 def _constant(engine: Engine, pool: Pool) -> Held:
@@ -229,19 +251,19 @@ def _constant(engine: Engine, pool: Pool) -> Held:
     size = pool.bytes
     if pool.kind == "conv" and engine == "transformers":
         size = size // pool.taps * (pool.taps + 1)
-    elif pool.kind in ("state", "conv", "shift") and engine == "llama.cpp":
+    elif pool.kind in RECURRENT and engine == "llama.cpp":
         size = FP32.block_bytes * pool.elements
     return Held(pool, 0, pool.layers * size)
 
 
-def _plain(engine: Engine, pool: Pool, context: int, chunk: int) -> Held:
+def _plain(engine: Engine, pool: Pool, context: int, chunk: int, sequences: int) -> Held:
     tokens = pool.tokens(context)
     if engine == "transformers" and pool.limit is not None:
         tokens = min(context, pool.limit - 1)
     elif engine == "vllm":
         page = LATENT_PAGE if pool.kind in ("latent", "index") else PAGE
         tokens = page * _pages(pool, context, chunk, page)
-    return Held(pool, tokens, pool.layers * pool.bytes * (tokens // pool.every))
+    return Held(pool, tokens, pool.layers * pool.bytes * (tokens // pool.every), sequences)
 
 
 def _unified(pool: Pool, pools: list[Pool], sequences: int, context: int, chunk: int) -> Held:

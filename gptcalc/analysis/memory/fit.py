@@ -115,8 +115,7 @@ def condition(run: Inference, every: Inference, asked: Asked, device: Device) ->
         return f"if what is estimated is met to {left:,} bytes; it may be missed by {margin:,}"
     if left >= 0:
         return f"if it is {which(run.versions())}" if run is not every else None
-    sizes = {one: one.fullest(asked.batch, asked.context)[1].total for one in every.versions()}
-    fitting = [one for one, size in sizes.items() if size <= asked.budget]
+    fitting = [one for one in every.versions() if one.total(asked.batch, asked.context) <= asked.budget]
     return f"unless it is {which(fitting)}" if fitting else None
 
 

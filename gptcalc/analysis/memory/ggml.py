@@ -73,6 +73,9 @@ class Work(Struct, frozen=True):
     converted: bool = False  # whether flash attention copies keys and values
 
 
+ONE_TOKEN = Work(1, 0, 0, 0, 0, True)
+
+
 class Extent(Struct, frozen=True):
     """Numbers of a value: for each token, for each pair of a token and a cell, in 16 bits for each cell, for each
     sequence."""
@@ -213,16 +216,17 @@ class Part:
 
     def _steps(self) -> list[Step]:
         found = []
-        joined = _joined(self.lines)
+        pairs = [line.is_of_pairs(line.statement.left) for line in self.lines]
+        joined = _joined(self.lines, pairs)
         for at, (line, value, operands) in enumerate(zip(self.lines, self.made, self.read, strict=True)):
-            if any(at in inside for inside, _ in self.mixers):
+            if self.mixers and any(at in inside for inside, _ in self.mixers):
                 found += [
                     step for inside, known in self.mixers if at == inside[0] for step in self._mixed(inside, known)
                 ]
                 continue
             if at in joined:
                 found.append(self._side_by_side(at, joined[at]))
-            frees, attends = tuple(map(self._block, self.ends[at])), _attends(line)
+            frees, attends = tuple(map(self._block, self.ends[at])), _attends(line, pairs[at])
             if value is None or self.root[value] is not value:
                 found.append(Step(None, frees=frees, attends=attends))
                 continue
@@ -266,9 +270,10 @@ class Part:
 
     def _extent(self, value: Value) -> Extent:
         line, reference = value.line, value.reference
-        if line.is_of_pairs(reference):
+        counted = elements(line, reference, frozenset(), ALONE)
+        if counted is None:
             return Extent(pair=share(line, reference, ALONE).each, window=_is_windowed(line.condition))
-        return Extent(elements(line, reference, frozenset(), ALONE)[0])
+        return Extent(counted[1] if counted[0] == 0 else 0)
 
     def run(self, arena: Arena, there: dict[str, Block], later: Set[str], work: Work) -> dict[str, Block]:
         """Place the stage's values, given where earlier ones are; what later stages need stays."""
@@ -316,19 +321,19 @@ def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block],
         arena.give(blocks.pop(number))
 
 
-def _attends(line: Line) -> Attends:
+def _attends(line: Line, is_of_pairs: bool) -> Attends:
     if line.kind in ("store", "read"):
         return ""
-    if line.is_of_pairs(line.statement.left):
+    if is_of_pairs:
         return "scores"
     return "result" if line.attends() else ""
 
 
 def _before(line: Line, extent: Extent, attends: Attends) -> Extent | None:
     """What a line makes that the equations don't name: a row for each chosen expert, heads' outputs as they come."""
-    over_experts = any(line.scope[letter].role == "experts" for letter in line.statement.summed)
-    if over_experts and isinstance(line.condition, Chosen):
-        return Extent(extent.token * line.condition.active)
+    chosen = line.condition
+    if isinstance(chosen, Chosen) and any(line.scope[letter].role == "experts" for letter in line.statement.summed):
+        return Extent(extent.token * chosen.active)
     return extent if attends == "result" else None
 
 
@@ -340,6 +345,8 @@ def _operands_alike(line: Line, operands: Sequence[Value]) -> list[Value]:
 
 def _is_gate(line: Line, operands: Sequence[Value]) -> bool:
     """Whether two other values make a new one: a gate and what is up."""
+    if len(operands) < 2:
+        return False
     alike = _operands_alike(line, operands)
     return len(alike) > 1 and all(operand.reference.name != line.statement.left.name for operand in alike)
 
@@ -356,19 +363,17 @@ def _in_place(line: Line, operand: Value) -> bool:
     """Whether a line's result lies where this operand does: what is added to, and what is only renamed or cut out."""
     if line.statement.adds:
         return operand.reference.name == line.statement.left.name
+    if line.kind != "pointwise":
+        return False
     _, _, right = line.text.partition(" = ")
-    return (
-        line.kind == "pointwise"
-        and right.startswith(f"{operand.reference.name}[")
-        and right.find("]") == len(right) - 1
-    )
+    return right.startswith(f"{operand.reference.name}[") and right.find("]") == len(right) - 1
 
 
-def _joined(lines: Sequence[Line]) -> dict[int, int]:
+def _joined(lines: Sequence[Line], pairs: Sequence[bool]) -> dict[int, int]:
     """Of scores over two kinds of cached keys the first line, with the one that adds to it."""
     found: dict[int, int] = {}
     for at, line in enumerate(lines):
-        if line.statement.adds and line.is_of_pairs(line.statement.left):
+        if pairs[at] and line.statement.adds:
             found[max(n for n in range(at) if lines[n].statement.left == line.statement.left)] = at
     return found
 
@@ -419,9 +424,13 @@ class Graph:
 
     def _placed(self, work: Work, copies: int) -> int:
         """Where the highest value ends if what is copied in beside the stream, which lies below all else, is a byte."""
+        tokens = 1
         if work.flash and not work.converted:
-            work = replace(work, rows=0, full=0, windows=0)
-        if not self.by_sequence:
+            if not self.by_sequence:  # everything is as large as there are tokens
+                tokens, work = work.tokens, ONE_TOKEN
+            else:
+                work = replace(work, rows=0, full=0, windows=0)
+        elif not self.by_sequence:
             work = replace(work, sequences=0)
         if (work, copies) not in self._known:
             arena = Arena()
@@ -431,7 +440,7 @@ class Graph:
             for part, later in zip(self.parts, self.later, strict=True):
                 there = part.run(arena, there, later, work)
             self._known[work, copies] = arena.peak - 1
-        return self._known[work, copies]
+        return tokens * self._known[work, copies]
 
 
 def _is_windowed(kept: object) -> bool:

@@ -48,7 +48,6 @@ class Stage(Struct, frozen=True):
     weights: int
     pools: list[Pool]
     moments: list[Moment]
-    is_paged: bool  # whether vLLM's generations cut the cache differently; not so where each layer keeps all tokens
 
 
 class Parts(Struct, frozen=True):
@@ -84,6 +83,10 @@ class Inference:
             how = replace(how, kv_dtype=kv_dtype)
         self.architecture = architecture
         self.sees_all = architecture.sees_all
+        #: whether passes run in what the engine leaves free of a device: SGLang, by its own rule
+        self.leaves_free = how.engine == "sglang" and isinstance(how, FitRun)
+        #: tokens of one pass of a prefill; all of them where each sees those behind it
+        self.chunk = ALL if self.sees_all and how.engine == "ideal" else chunk_of(how.engine, how.prefill_chunk)
         self.state_chunk = mamba_chunk(architecture) if how.engine == "vllm" else 0
         self.how = how
         self.parallel = layout(architecture, how)
@@ -108,8 +111,8 @@ class Inference:
 
     def forget(self) -> None:
         """What was found for other stages or another width; vLLM's generations share it otherwise."""
-        self._widest: dict[tuple[int, int, int], tuple[Moment, int]] = {}
-        self._kept: dict[tuple[int, int, int, Paging], int] = {}
+        self._passes: dict[tuple[int, int, int], int] = {}
+        self._kept: dict[tuple[int, int, int], tuple[list[Held], int]] = {}
 
     def _beside(self, draft: Architecture) -> Inference:
         check_pair(self.architecture, draft)
@@ -142,11 +145,15 @@ class Inference:
         """The same with vLLM's other generations, unless one is asked for."""
         if self.generation is None or self.how.engine_version is not None:
             return ()
-        return tuple(self._of(other) for other in GENERATIONS if other != self.generation)
+        others = [self._of(other) for other in GENERATIONS if other is not self.generation]
+        kept = {self._cut(): self._kept}
+        for other in others:
+            other._kept = kept.setdefault(other._cut(), {})
+        return tuple(others)
 
     def _of(self, generation: Generation) -> Inference:
         other = copy(self)
-        other.generation, other.others = generation, ()
+        other.generation, other.others, other._kept = generation, (), {}
         other.draft = None if self.draft is None else self.draft._of(generation)
         if self._is_tiled(self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
             other.weights = other._weights(self.dtype, bool(self.weights.files))
@@ -175,8 +182,7 @@ class Inference:
         )
         running = [] if self.has_buffers else [stage for stage in self.model.main if counts.get(stage.name)]
         live = [moment for stage in running for moment in moments(stage, self.parallel)]
-        is_paged = self.draft is not None or any(pool.kind != "full" for pool in kept)
-        return Stage(sum(row.total for row in self.rows(number)), kept, widest(live), is_paged)
+        return Stage(sum([row.total for row in self.rows(number)]), kept, widest(live))
 
     def rows(self, number: int) -> list[Tensors]:
         """What a device of this pipeline stage loads; a draft stands on the last."""
@@ -250,12 +256,6 @@ class Inference:
 
     def widest(self, number: int, sequences: int, context: int) -> tuple[Moment, int]:
         """The widest moment of a pass, and its bytes."""
-        key = number, sequences, context
-        if key not in self._widest:
-            self._widest[key] = self._found_widest(*key)
-        return self._widest[key]
-
-    def _found_widest(self, number: int, sequences: int, context: int) -> tuple[Moment, int]:
         found = (NOTHING, 0)
         if not sequences:
             return found
@@ -277,12 +277,13 @@ class Inference:
 
     def held(self, number: int, sequences: int, context: int) -> list[Held]:
         """What so many sequences take of the cache on a device of a pipeline stage."""
-        parts = self.own(number, sequences, context)
-        if self.draft is not None and number == self.parallel.pp - 1:
-            drafts = self.draft.held(0, sequences, context)
-            theirs = [replace(part, pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in drafts]
-            return [*parts, *theirs]
-        return parts
+        return [*self.own(number, sequences, context), *self._drafts(number, sequences, context)]
+
+    def _drafts(self, number: int, sequences: int, context: int) -> list[Held]:
+        if self.draft is None or number < self.parallel.pp - 1:
+            return []
+        theirs = self.draft.held(0, sequences, context)
+        return [replace(part, pool=replace(part.pool, name=f"draft {part.pool.name}")) for part in theirs]
 
     def own(self, number: int, sequences: int, context: int) -> list[Held]:
         """The same without a draft's."""
@@ -297,47 +298,55 @@ class Inference:
         guessed = max(modules, self.draft is not None)
         return self.generation.paging(self.parallel.pp, guessed, self.state_chunk)
 
+    def _cut(self) -> Paging:
+        """The same as far as it makes a difference to this cache."""
+        pools = [pool for stage in self.stages for pool in stage.pools]
+        return self.paging if self.draft is not None else self.paging.of(pools)
+
     def device(self, number: int, sequences: int, context: int) -> Device:
         """A device of one pipeline stage that serves so many sequences."""
         return Device.holding(**asdict(self._parts(number, sequences, context)))
 
     def _parts(self, number: int, sequences: int, context: int) -> Parts:
         cache = self._cache(number, sequences, context)
-        if self.buffers is not None:
-            activations = self.buffers.bytes(number, self.own(number, sequences, context), sequences, context)
-        else:
-            activations = self.widest(number, sequences, context)[1]
+        activations = 0 if self.leaves_free else self._pass(number, sequences, context)
         overhead = self.how.overhead
-        if self.leaves_free:
-            activations = 0
         if self.profile is not None:
-            activations = max(activations, self.profile.peak(self.profiled(sequences, context), context))
+            activations = max(activations, self.profile.least(self.profiled(sequences, context)))
             overhead += self.profile.kept
         if self.draft is not None and number == self.parallel.pp - 1:  # llama.cpp has a context for each model
             drafts = self.draft.device(0, sequences, context).activations
             activations = activations + drafts if self.buffers is not None else max(activations, drafts)
         return Parts(self.stages[number].weights, cache, activations, overhead)
 
+    def _pass(self, number: int, sequences: int, context: int) -> int:
+        """Bytes that a pass holds at its peak, whatever vLLM's generation."""
+        key = number, sequences, context
+        found = self._passes.get(key)
+        if found is None:
+            if self.buffers is not None:
+                found = self.buffers.bytes(number, self._known(*key)[0], sequences, context)
+            else:
+                found = self.widest(*key)[1]
+            if self.profile is not None:
+                found = max(found, self.profile.forward(self.profiled(sequences, context), context))
+            self._passes[key] = found
+        return found
+
     def _cache(self, number: int, sequences: int, context: int) -> int:
         """Bytes of the cache: so many times that of a sequence, but where an engine has one for all of them."""
         is_shared = self.how.engine in ("llama.cpp", "sglang")
-        counted = sequences if is_shared else 1
-        key = number, counted, context, self.paging if self.stages[number].is_paged else NEWEST
-        if key not in self._kept:
-            self._kept[key] = sum([part.total for part in self.held(number, counted, context)])
-        return self._kept[key] if is_shared else sequences * self._kept[key]
+        size = self._known(number, sequences if is_shared else 1, context)[1]
+        return size if is_shared else sequences * size
 
-    @property
-    def leaves_free(self) -> bool:
-        """Whether passes run in what the engine leaves free of a device: SGLang, by its own rule."""
-        return self.how.engine == "sglang" and isinstance(self.how, FitRun)
-
-    @property
-    def chunk(self) -> int:
-        """Tokens of one pass of a prefill; all of them where each sees those behind it."""
-        if self.sees_all and self.how.engine == "ideal":
-            return ALL
-        return chunk_of(self.how.engine, self.how.prefill_chunk)
+    def _known(self, number: int, sequences: int, context: int) -> tuple[list[Held], int]:
+        """What is set aside of the cache without a draft's, and the bytes of all."""
+        key = number, sequences, context
+        found = self._kept.get(key)
+        if found is None:
+            own = self.own(*key)
+            found = self._kept[key] = own, sum([part.total for part in (*own, *self._drafts(*key))])
+        return found
 
     def profiled(self, sequences: int, context: int) -> int:
         """Tokens of vLLM's profile run: a piece whatever the prompts, unless they are one."""
@@ -361,6 +370,11 @@ class Inference:
         sequences, numbers = self.parallel.sequences(batch)[0][0], range(self.parallel.pp)
         return max([run._parts(number, sequences, context).total for run in self.versions() for number in numbers])
 
+    def total(self, batch: int, context: int) -> int:
+        """Bytes of the fullest device with this generation alone."""
+        sequences = self.parallel.sequences(batch)[0][0]
+        return max([self._parts(number, sequences, context).total for number in range(self.parallel.pp)])
+
     def versions(self) -> tuple[Inference, ...]:
         """This run, and those of other generations of vLLM."""
         return self, *self.others
@@ -370,7 +384,9 @@ class Inference:
 
         Asked of one token, so that no longer request fits where a shorter one doesn't.
         """
-        starting = [run for run in self.versions() if run.fullest(1, 1)[1].total <= budget]
+        if not self.others:
+            return self
+        starting = [run for run in self.versions() if run.total(1, 1) <= budget]
         if len(starting) in (0, 1 + len(self.others)):
             return self
         first = copy(starting[0])
@@ -379,7 +395,7 @@ class Inference:
 
     def fuller(self, batch: int, context: int) -> Inference:
         """This run, or vLLM's of another generation, whichever needs most."""
-        return max(self.versions(), key=lambda run: run.fullest(batch, context)[1].total)
+        return max(self.versions(), key=lambda run: run.total(batch, context)) if self.others else self
 
     # what is said of it
 

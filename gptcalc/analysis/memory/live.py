@@ -19,11 +19,12 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import Line, Reference, Stage, Wanted
-from gptcalc.equations.language import ASIDE
+from gptcalc.equations.language import ASIDE, of_pairs
 from gptcalc.equations.roles import LOOKED_BACK
 
 #: elements per new token, per token of the past, per wanted position, whatever the length, and per token of the source
 Size: TypeAlias = tuple[int, int, int, int, int]
+LENGTHS = 5
 
 
 def width_of(dtype: str) -> int:
@@ -31,8 +32,10 @@ def width_of(dtype: str) -> int:
     return (FP32 if dtype == FP32.name else BF16).block_bytes
 
 
+#: by which of these lengths something is counted, and how many elements there are for each; None: never held
+Counted: TypeAlias = tuple[int, int] | None
 #: counts the elements of what a line refers to, given what is made of all tokens so far
-Sized: TypeAlias = Callable[[Line, Reference, Set[str], Layout], Size]
+Sized: TypeAlias = Callable[[Line, Reference, Set[str], Layout], Counted]
 
 ALONE = Layout()
 
@@ -87,7 +90,6 @@ class Moment(Struct, frozen=True):
 
 
 NOTHING = Moment("", "", 0, 0, 0)
-NO_SIZE: Size = (0, 0, 0, 0, 0)
 
 
 class Value:
@@ -122,40 +124,45 @@ def moments(stage: Stage, parallel: Layout = ALONE, sized: Sized | None = None) 
     lines, dying = found_lives.lines, found_lives.dying()
     over_past = made_of_past(lines)
 
-    def size(value: Value) -> Size:
-        return (sized or elements)(value.line, value.reference, over_past, parallel)
-
-    held = peaks(found_lives, {each: size(each) for values in dying for each in values}, NO_SIZE, dying)
+    counted = sized or elements
+    sizes = {value: counted(value.line, value.reference, over_past, parallel) for values in dying for value in values}
+    held = peaks(found_lives, sizes, 0, dying)
     found = [Moment(stage.name, line.text, *n) for line, n in zip(lines, held, strict=True)]
     return [replace(m, token=0, past=0, source=m.token + m.past) for m in found] if stage.runs == "encoder" else found
 
 
 def peaks(
-    found: Lives, sizes: Mapping[Value, tuple[A, ...]], nothing: tuple[A, ...], dying: Sequence[Sequence[Value]]
+    found: Lives, sizes: Mapping[Value, tuple[int, A] | None], nothing: A, dying: Sequence[Sequence[Value]]
 ) -> list[tuple[A, ...]]:
-    """What is held while each line is computed, were its values so large."""
-    held = nothing
+    """What is held while each line is computed, were its values so large, by the lengths of a Size."""
+    held = [nothing] * LENGTHS
     for value, size in sizes.items():
-        if value.made < 0:
-            held = _each(held, size)
+        if value.made < 0 and size is not None:
+            held[size[0]] += size[1]
     every = []
     for at, line in enumerate(found.lines):
         own = found.made[at]
-        new = nothing if own is None else sizes[own]
-        if own is not None:
-            held = _each(held, new)
-        now = held
-        if line.kind == "pointwise" and dying[at]:  # the widest operand that dies makes room for the result
-            room = max((sizes[old] for old in dying[at] if old.made < at), default=nothing)
-            now = tuple([n - min(a, b) for n, a, b in zip(held, room, new, strict=True)])
+        new = None if own is None else sizes[own]
+        if new is not None:
+            held[new[0]] += new[1]
+        now = tuple(held)
+        if new is not None and line.kind == "pointwise" and dying[at]:
+            now = _overwriting(now, new, [size for old in dying[at] if old.made < at and (size := sizes[old])])
         every.append(now)
         for old in dying[at]:
-            held = tuple([a - b for a, b in zip(held, sizes[old], strict=True)])
+            if (size := sizes[old]) is not None:
+                held[size[0]] -= size[1]
     return every
 
 
-def _each(held: tuple[A, ...], more: tuple[A, ...]) -> tuple[A, ...]:
-    return tuple([a + b for a, b in zip(held, more, strict=True)])
+def _overwriting(held: tuple[A, ...], new: tuple[int, A], dying: Sequence[tuple[int, A]]) -> tuple[A, ...]:
+    """The same where the widest operand that dies makes room for the result. By the token counts most."""
+    slot, result = new
+    first = min((size[0] for size in dying), default=None)
+    if first != slot:
+        return held
+    room = max(n for other, n in dying if other == slot)
+    return (*held[:slot], held[slot] - min(room, result), *held[slot + 1 :])
 
 
 def lives(stage: Stage) -> Lives:
@@ -166,15 +173,19 @@ def lives(stage: Stage) -> Lives:
     made: list[Value | None] = []
     read: list[list[Value]] = []
     for at, line in enumerate(lines):
-        operands = {ref.name: ref for ref in _read(line) if ref.name not in cached}
-        for name, reference in operands.items():
-            now.setdefault(name, Value(line, reference, -1, at)).last = at
-        read.append([now[name] for name in operands])
+        read.append(own := [])
+        for name, reference in _read(line, cached).items():
+            value = now.get(name)
+            if value is None:
+                value = now[name] = Value(line, reference, -1, at)
+            value.last = at
+            own.append(value)
         left = line.statement.left
-        value = None if left.name in cached else Value(line, left, at, at)
-        if value is not None:
-            now[left.name] = value
-        made.append(value)
+        if left.name in cached:
+            made.append(None)
+        else:
+            now[left.name] = result = Value(line, left, at, at)
+            made.append(result)
     for name in ASIDE & now.keys():
         now[name].last = len(lines) - 1
     return Lives(lines, made, read)
@@ -183,19 +194,21 @@ def lives(stage: Stage) -> Lives:
 def made_of_past(lines: list[Line]) -> set[str]:
     """What is made of all tokens so far, and not cached."""
     cached = {line.statement.left.name for line in lines if line.stored is not None or line.kind == "read"}
-    return {
-        ref.name
-        for line in lines
-        if line.kind == "sum"
-        for ref in line.statement.references
-        if "past" in (roles := line.roles(ref)) and "new" not in roles
-    } - cached
+    found = set()
+    for line in lines:
+        if line.kind == "sum":
+            for reference in line.statement.references:
+                roles = [line.scope[letter].role for letter in reference.indices]
+                if "past" in roles and "new" not in roles:
+                    found.add(reference.name)
+    return found - cached
 
 
-def _read(line: Line) -> list[Reference]:
-    """What a line reads, weights left out. `+=` reads what it adds to."""
-    references = line.statement.references if line.statement.adds else line.statement.references[1:]
-    return [reference for reference in references if reference.name not in line.weights]
+def _read(line: Line, cached: Set[str]) -> dict[str, Reference]:
+    """What a line reads by name, weights and what the cache keeps left out. `+=` reads what it adds to."""
+    statement, weights = line.statement, line.weights
+    references = statement.references if statement.adds else statement.references[1:]
+    return {ref.name: ref for ref in references if ref.name not in weights and ref.name not in cached}
 
 
 class Place(Struct, frozen=True):
@@ -210,14 +223,14 @@ NEW, PAST, WANTED, ONCE, SOURCE = map(Place, range(5))
 
 def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None:
     """Per new token, per token of the past, per wanted position, once, or per token of the source; None: never held."""
-    if line.is_of_pairs(reference):
+    indices = line.indices(reference)
+    roles = [index.role for index in indices]
+    if of_pairs(roles):
         return None
     if isinstance(line.condition, Wanted):
         return WANTED
     if reference.name in over_past:
         return PAST
-    indices = line.indices(reference)
-    roles = {index.role for index in indices}
     if "source" in roles:
         return SOURCE
     if "new" not in roles and LOOKED_BACK.isdisjoint(roles):
@@ -225,13 +238,10 @@ def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None
     return Place(0, prod([i.every for i in indices if i.role == "entries"])) if "entries" in roles else NEW
 
 
-def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Size:
+def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Counted:
     """Elements of what this line refers to, by the length that they are counted by."""
     where = place(line, reference, over_past)
-    if where is None:
-        return NO_SIZE
-    n = -(-share(line, reference, parallel).each // where.every)
-    return (*NO_SIZE[: where.slot], n, *NO_SIZE[where.slot + 1 :])  # type: ignore[return-value]
+    return None if where is None else (where.slot, -(-share(line, reference, parallel).each // where.every))
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

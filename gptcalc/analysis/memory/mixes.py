@@ -199,7 +199,9 @@ def alike(model: Traits) -> Traits:
 
 
 def by_layer(mix: str) -> frozenset[Rule]:
-    """Uses whose type depends on the layer in this mix."""
+    """Uses whose type depends on the layer in this mix: of what is not quantised none."""
+    if MIXES[mix].block == 1:
+        return frozenset()
     return MOVING | FIRST if mix == "iq3_xs" else MOVING
 
 

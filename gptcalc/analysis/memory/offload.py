@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from math import lcm
 
 from msgspec import Struct
 
@@ -85,11 +86,10 @@ def split(weights: Weights, how: InferenceRun) -> Split:
             experts = share.experts and layer < how.n_cpu_moe
             (host if experts or _matches(spared, share, layer) else device).append(share)
     ends = [weights.share(entry, 1) for entry in weights.output + weights.second_head()]
-    tied = {tensor.weight.key for line in weights.model.output.lines for tensor in line.tensors() if tensor.weight.tied}
     for entry in weights.embedding:
         share = weights.share(entry, 1)
         (host if entry.tensor.kind == "table" else devices[0]).append(share)
-        if entry.tensor.weight.key in tied and not weights.second_head():
+        if entry.tensor.weight.key in weights.tied and not weights.second_head():
             ends.append(share)
     for share in ends:
         if output is not None and not _matches(spared, share):
@@ -103,14 +103,15 @@ def _ranges(layers: int, how: InferenceRun) -> tuple[list[tuple[int, int]], int 
     """The layers of each device, the output being the last, and which of them has that."""
     moved = layers if how.ngl is None else min(how.ngl, layers)
     shares = _shares(how)
-    ends = [-(-moved * sum_ // sum(shares)) for sum_ in accumulate(shares, initial=Fraction(0))]
+    ends = [-(-moved * sum_ // sum(shares)) for sum_ in accumulate(shares, initial=0)]
     ranges = [(layers - moved + start, layers - moved + stop) for start, stop in pairwise(ends)]
     return ranges, next((at for at, (start, stop) in enumerate(ranges) if start < stop == layers), None)
 
 
-def _shares(how: InferenceRun) -> list[Fraction]:
+def _shares(how: InferenceRun) -> list[int]:
+    """How much of the layers each device has, in whole numbers."""
     if how.tensor_split is None:
-        return [Fraction(1)] * how.pp
+        return [1] * how.pp
     words = how.tensor_split.split(",")
     try:
         shares = [Fraction(word) for word in words]
@@ -124,7 +125,8 @@ def _shares(how: InferenceRun) -> list[Fraction]:
             f"add --devices {len(shares)}",
             "usage",
         )
-    return shares
+    unit = lcm(*(share.denominator for share in shares))
+    return [int(share * unit) for share in shares]
 
 
 def _spared(text: str | None) -> list[re.Pattern[str]]:

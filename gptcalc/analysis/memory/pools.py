@@ -13,6 +13,8 @@ Kind = Literal[
 
 #: kinds that don't grow with the context
 CONSTANT: frozenset[Kind] = frozenset({"cross", "state", "conv", "shift", "open"})
+#: of these, what recurrent layers have
+RECURRENT: frozenset[Kind] = frozenset({"state", "conv", "shift"})
 
 
 class Pool(Struct, frozen=True):

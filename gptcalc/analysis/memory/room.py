@@ -68,28 +68,41 @@ def largest(fits: Callable[[int], bool], low: int = 0) -> int | None:
     return low
 
 
+#: how much further the next look is, each time: at once beyond a block of 16 tokens, or of 256
+FURTHER = 16
+
+
 def most(needed: Callable[[int], int], budget: int) -> int | None:
     """The largest n that needs no more than the budget, where more never needs less. None: any.
 
-    What is needed is straight in pieces, so the next place to look is where the last two would meet the budget; every
-    second step halves or doubles, lest the pieces be many.
+    What is needed is straight in pieces, or goes up in equal steps; so the next place to look is where the last two
+    would meet the budget, and every second time a little further on the other side, lest the pieces be many.
     """
     low, least = 0, needed(0)
     high, guessed = 1, False
     while (size := needed(high)) <= budget:
         slope = size - least
-        meets = high + (budget - size) * (high - low) // slope + 1 if slope else 16 * high
+        meets = high + (budget - size) * (high - low) // slope + 1 if slope else FURTHER * high**2
         low, least = high, size
         guessed = not guessed
         high = max(meets if guessed else max(meets, 2 * low), low + 1)
         if high > UNBOUNDED:
             return None
+    beyond, guessed, step = True, False, 1
     while high - low > 1:
         guessed = not guessed
-        meets = low + (budget - least) * (high - low) // (size - least) if guessed else (low + high) // 2
-        middle = min(max(meets, low + 1), high - 1)
-        if (found := needed(middle)) <= budget:
-            low, least = middle, found
+        if guessed:
+            middle = low + (budget - least) * (high - low) // (size - least)
+        elif 2 * step < high - low:
+            middle = high - step if beyond else low + step
+            step *= FURTHER
         else:
+            middle = (low + high) // 2
+        middle = min(max(middle, low + 1), high - 1)
+        found = needed(middle)
+        beyond = found > budget
+        if beyond:
             high, size = middle, found
+        else:
+            low, least = middle, found
     return low

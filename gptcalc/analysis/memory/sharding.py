@@ -27,13 +27,16 @@ from gptcalc.architecture import (
 )
 from gptcalc.conventions import InferenceRun, PacedRun, TrainingRun
 from gptcalc.equations import Chosen, Index, Line, Reference
-from gptcalc.equations.roles import LOOKED_BACK
+from gptcalc.equations.roles import LOOKED_BACK, Role
 from gptcalc.errors import InputError
 
 #: engines pad the vocabulary to a multiple of this (vLLM: vllm/model_executor/layers/vocab_parallel_embedding.py,
 #: DEFAULT_VOCAB_PADDING_SIZE, and SGLang alike; Megatron-LM: --make-vocab-size-divisible-by is 128)
 VOCABULARY_MULTIPLE = {"vllm": 64, "sglang": 64}
 
+
+#: by what elements are counted
+COUNTED_BY: frozenset[Role] = LOOKED_BACK | {"new"}
 
 MAX_STAGES = 1024
 
@@ -187,7 +190,7 @@ class Share(Struct, frozen=True):
 
 def share(line: Line, what: Reference, parallel: Layout) -> Share:
     """A device's share of a symbol as this line indexes it, for one token, one pair of tokens or one entry."""
-    indices = [i for i in line.indices(what) if i.role != "new" and i.role not in LOOKED_BACK]
+    indices = [i for i in line.indices(what) if i.role not in COUNTED_BY]
     sizes = local(indices, parallel)
     chosen = line.condition
     if isinstance(chosen, Chosen) and "experts" in [index.role for index in indices]:

@@ -207,6 +207,7 @@ class Profile:
 
     def _set(self, generation: Generation) -> None:
         self.generation = generation
+        self._least: dict[int, int] = {}
         architecture, rows = self.architecture, self.rows
         self.parts = {"rotation tables": self.rotations}
         if generation.graphs:
@@ -237,14 +238,26 @@ class Profile:
 
     def peak(self, tokens: int, context: int) -> int:
         """Bytes at the peak of the profile run."""
-        stream, rows = tokens * self.stream, min(self.rows, tokens)
+        return max(self.forward(tokens, context), self.least(tokens))
+
+    def forward(self, tokens: int, context: int) -> int:
+        """Bytes at the peak of its layers, of all generations alike."""
         anew = min(max(8 * context, 4 * self.rows * LATENT_BLOCK), MADE_ANEW)
-        forward = self.width * (tokens * self.live.token + anew * self.live.anew) + self._entries(tokens, context)
+        return self.width * (tokens * self.live.token + anew * self.live.anew) + self._entries(tokens, context)
+
+    def least(self, tokens: int) -> int:
+        """Bytes at the peak of all else: the logits and the sampler, or the table as it is looked up."""
+        if tokens not in self._least:
+            self._least[tokens] = self._beside(tokens)
+        return self._least[tokens]
+
+    def _beside(self, tokens: int) -> int:
+        stream, rows = tokens * self.stream, min(self.rows, tokens)
         sampler = self.generation.sampler * rows * self.v + stream
         if self.generation.runner == "first":
-            return max(forward, sampler + SLACK)
+            return sampler + SLACK
         logits = (1 if self.alone else 3) * rows * self.v * self.width + stream
-        return max(forward, logits, sampler, self.table + 2 * stream if self.alone else 0)
+        return max(logits, sampler, self.table + 2 * stream if self.alone else 0)
 
     def _entries(self, tokens: int, context: int) -> int:
         """Room for what attention over compressed entries gathers, and for what its indexer finds."""

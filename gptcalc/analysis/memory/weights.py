@@ -28,11 +28,14 @@ from gptcalc.architecture import (
 )
 from gptcalc.dtypes import FP32, MXFP4, DType, Format, Packing, weight_format
 from gptcalc.equations import Equations, Tensor, Weight, equations
-from gptcalc.equations.roles import STACKED
+from gptcalc.equations.roles import STACKED, Use
 from gptcalc.errors import InputError
 
 #: the table that is the output matrix as well, where that is tied
 TIED = "embedding.token"
+
+#: the matrices that make keys and values of latents
+OF_LATENTS: frozenset[Use] = frozenset({"latent keys", "latent values"})
 
 
 class Weights:
@@ -116,6 +119,8 @@ class Weights:
     def by_layer(self) -> list[places.Progression]:
         """Where the tensors stand whose GGUF type depends on it."""
         moving = mixes.by_layer(self.mix)
+        if not moving:
+            return []
         numbered = {
             block: [n for n in map(self._numbered, own) if n is not None and n.use in moving]
             for block, own in self.of_block.items()
@@ -134,7 +139,7 @@ class Weights:
             return "other"
         if self.traits.fused and weight.use in ("queries", "keys", "values"):
             return "qkv"
-        if self.traits.latent_whole and weight.use in ("latent keys", "latent values"):
+        if self.traits.latent_whole and weight.use in OF_LATENTS:
             return "values"
         return "keys" if weight.use == "index keys" else weight.use
 
@@ -143,7 +148,7 @@ class Weights:
         """The matrices of latent attention as its absorbed form multiplies them, which is how GGUF stores them."""
         lines = [line for stage in equations(self.architecture, "absorbed").main for line in stage.lines]
         tensors = (tensor for line in lines for tensor in line.tensors() if tensor.kind == "matrix")
-        return {t.weight.key: t for t in tensors if t.weight.use in ("latent keys", "latent values")}
+        return {t.weight.key: t for t in tensors if t.weight.use in OF_LATENTS}
 
     def stage(self, number: int) -> list[Share]:
         """What each device of a pipeline stage holds: its layers; the embedding first, the output last."""
@@ -192,6 +197,9 @@ class Weights:
         return None
 
     def layers(self, start: int, stop: int) -> Iterator[Share]:
+        """What a device holds of the layers from `start` up to `stop`."""
+        if start >= stop:
+            return
         if self.format is None and not self.files and self.by_hand is not None:
             yield from self._one_by_one(start, stop)
             return
@@ -209,6 +217,8 @@ class Weights:
                 types = placed.get((block, entry.tensor.weight.key))
                 if types is None:
                     yield self.share(entry, 1 if entry.tensor.weight.shared else times, ANYWHERE)
+                elif entry.tensor.weight.shared:
+                    yield self.share(entry, 1, next(iter(types)))
                 else:
                     for at, count in types.items():
                         yield self.share(entry, count, at)
@@ -341,8 +351,8 @@ class Weights:
 
     def _stored(self, entry: Entry, sizes: list[int], at: At) -> tuple[str, int]:
         """A tensor's type and bytes."""
-        copies, inputs, outputs = self._matrix(entry, sizes)
         if self.format is None:
+            copies, inputs, outputs = self._matrix(entry, sizes)
             type_ = self.gguf_type(entry, inputs, at)
             if entry.tensor.weight.use == "tokens":  # converters give every table of tokens the vocabulary's rows
                 rows = entry.tensor.indices[0].size
@@ -351,6 +361,7 @@ class Weights:
         name, how = self.stored_as(entry, at)
         if isinstance(how, DType):
             return name, prod(sizes) * how.block_bytes
+        copies, inputs, outputs = self._matrix(entry, sizes)
         tile = self.tiles.get(name, 1)
         return name, copies * how.bytes(-(-inputs // tile) * tile, outputs)
 
@@ -399,8 +410,6 @@ class Weights:
     def gguf_type(self, entry: Entry, row: int, at: At = ANYWHERE) -> DType:
         """What llama.cpp's quantiser makes of a tensor whose rows have so many numbers."""
         tensor = entry.tensor
-        heads = self._rule(tensor.weight) in ("latent keys", "latent values")  # a matrix each
-        stacked = heads or any(index.role in STACKED for index in tensor.indices)
         if tensor.kind != "table" and (tensor.kind != "matrix" or tensor.shape[-1] == 1):
             return FP32
         of_experts = tensor.weight.component == "experts" and tensor.each_expert
@@ -408,7 +417,10 @@ class Weights:
             return MXFP4  # published so, and not quantised a second time
         if at.given is not None:
             return mixes.fitting(at.given, row)
-        return mixes.tensor_type(self.mix, self._rule(tensor.weight), row, self.traits, at.i, at.n, stacked)
+        rule = self._rule(tensor.weight)
+        roles = [index.role for index in tensor.indices]
+        stacked = rule in OF_LATENTS or not STACKED.isdisjoint(roles)  # of latents, a matrix for each head
+        return mixes.tensor_type(self.mix, rule, row, self.traits, at.i, at.n, stacked)
 
     def _matrix(self, entry: Entry, sizes: list[int]) -> tuple[int, int, int]:
         """A tensor as so many matrices of inputs × outputs. A table's rows are its outputs; a vector is one row."""
@@ -421,7 +433,7 @@ class Weights:
 
     def multiplied(self, tensor: Tensor) -> Tensor:
         """A matrix as the form multiplies it in which it is stored."""
-        if self.format is None and not self.traits.latent_whole:
+        if tensor.weight.use in OF_LATENTS and self.format is None and not self.traits.latent_whole:
             return self.absorbed.get(tensor.weight.key, tensor)
         return tensor
 

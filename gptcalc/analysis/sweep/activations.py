@@ -77,12 +77,12 @@ def held(stage: Stage, collected: Collected) -> list[tuple[Symbolic, ...]]:
     over_past = made_of_past(found.lines)
     none = Symbolic({}, collected.ranges)
 
-    def size(value: Value) -> tuple[Symbolic, ...]:
+    def size(value: Value) -> tuple[int, Symbolic] | None:
         where = place(value.line, value.reference, over_past)
-        return tuple(elements(value, where, collected) if where and slot == where.slot else none for slot in range(5))
+        return None if where is None else (where.slot, elements(value, where, collected))
 
     sizes = {value: size(value) for values in found.dying() for value in values}
-    moments = peaks(found, sizes, (none,) * 5, found.dying())
+    moments = peaks(found, sizes, none, found.dying())
     if stage.runs == "encoder":  # its tokens are the source's
         return [(none, none, m[2], m[3], m[0] + m[1]) for m in moments]
     return moments
