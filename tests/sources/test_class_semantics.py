@@ -805,3 +805,21 @@ def test_gpt2s_scores_have_the_factor_that_its_config_says() -> None:
 
 def test_roformers_table_of_sines_is_named() -> None:
     assert any("sines" in note for note in read({"model_type": "roformer"}).notes)
+
+
+@pytest.mark.parametrize("model_type", ["olmo3", "gemma3_text"])
+def test_a_scaling_added_to_what_the_class_saved_is_the_full_layers(model_type: str) -> None:
+    """Their classes lay rope_scaling over the full layers' rope_parameters; the others' stand, whatever rope_theta is.
+    Logits of transformers 5.24 agree."""
+    kinds = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500_000.0},
+        "full_attention": {"rope_type": "default", "rope_theta": 20_000.0},
+    }
+    fields = {"rope_parameters": kinds, "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "sliding_window": 8}
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "rope_theta": 10_000.0}
+    model = arch({"model_type": model_type, **SMALL, "num_hidden_layers": 2, **fields, **layers})
+    parts = [part for block in model.blocks() for part in sublayers(block) if isinstance(part, Attention)]
+    found = {part.window: (part.rope.theta, part.rope.scaling) for part in parts if part.rope is not None}
+    assert {window: theta for window, (theta, _) in found.items()} == {8: 500_000, None: 20_000}
+    assert found[8][1] is None
+    assert found[None][1] is not None

@@ -106,9 +106,12 @@ def parameters(
     name = "rope_scaling" if fields.present("rope_scaling") else "rope_parameters"
     both = fields.mapping("rope_scaling"), fields.mapping("rope_parameters")
     own = both[0] if both[0] is not None else both[1]
+    if by_layer and both[0] and both[1] and is_by_kind(both[1]) and not is_by_kind(both[0]):
+        beside = both[1].get(layer_type) or {}  # a scaling that was added to what the class itself saved
+        return {**beside, **both[0]} if scaled else beside
     if own is None:
         own = fields.defaults.get("rope_parameters") or {}
-    if any(key in KINDS_OF_LAYER for key in own):
+    if is_by_kind(own):
         if layer_type not in own:
             raise InputError(f"{fields.within}{name} has no entry for {layer_type}")
         nested = own[layer_type]
@@ -122,6 +125,11 @@ def parameters(
     if not scaled:
         return {key: value for key, value in own.items() if key == "partial_rotary_factor"}
     return own
+
+
+def is_by_kind(own: Mapping[str, Any]) -> bool:
+    """Whether rotary parameters are nested, an object for each kind of layer."""
+    return any(key in KINDS_OF_LAYER for key in own)
 
 
 def positive(value: Any, place: str) -> float | int:
