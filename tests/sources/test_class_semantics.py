@@ -502,6 +502,17 @@ def test_heads_that_do_not_divide_a_width() -> None:
         ("bunny-phi", {"vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
                        "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 2048},
          2_779_683_840, "phi"),
+        # Llama-3-8B and Qwen2-7B behind LLaVA's towers (Cambrian, FastVLM); Qwen3-8B (Keye-VL)
+        ("cambrian_llama", {"mm_vision_tower": "clip", "vocab_size": 128256, "hidden_size": 4096,
+                            "intermediate_size": 14336, "num_key_value_heads": 8, "tie_word_embeddings": False},
+         8_030_261_248, "llama"),
+        ("llava_qwen2", {"mm_vision_tower": "clip", "vocab_size": 152064, "hidden_size": 3584, "num_key_value_heads": 4,
+                         "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+                         "tie_word_embeddings": False},
+         7_615_616_512, "qwen2"),
+        ("Keye", {"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36,
+                  "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False},
+         8_190_735_360, "qwen3"),
     ],
 )  # fmt: skip
 def test_text_models_flat_in_a_larger_config(
@@ -510,6 +521,11 @@ def test_text_models_flat_in_a_larger_config(
     reading = read({"model_type": outer, **fields, "vision_config": {"hidden_size": 1024}})
     assert reading.model_type == model_type
     assert params(reading.architecture).total == expected
+
+
+def test_a_type_called_as_llava_s_are_is_none_of_them_without_a_tower() -> None:
+    with pytest.raises(InputError, match="'cambrian_llama' is not known"):
+        read({"model_type": "cambrian_llama", **SMALL})
 
 
 def test_minicpm_v_has_text_models_of_several_types() -> None:

@@ -6,6 +6,7 @@ Which types have others inside, and of which type these are where they don't say
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,7 +47,13 @@ TEXT_TYPES = {
     "maira2": "llama",
     "logics": "qwen3",
     "videollama3_qwen2": "qwen2",
+    "dots_ocr": "qwen2",
+    "Keye": "qwen3",
+    "mobilevlm": "llama",
 }
+#: LLaVA's code and what was made of it put a tower, which this field names, before the type that their own ends with
+LLAVA = "mm_vision_tower"
+LLAVA_TYPE = re.compile(r"\w+[_-](llama|mistral|mixtral|qwen2|qwen3|gemma|gemma2|phi|phi3|mpt|stablelm|cohere)")
 
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
 SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "pretraining_tp": "llama"}}
@@ -71,6 +78,12 @@ def flat_type(config: Mapping[str, Any]) -> str | None:
     """The type of a text model whose fields stand flat in the larger one's config, told by a field of its own."""
     marks = SEVERAL.get(str(config.get("model_type")), {})
     return next((kind for field, kind in marks.items() if field in config), None)
+
+
+def llava_type(config: Mapping[str, Any]) -> str | None:
+    """The type of the text model of LLaVA and its kin: cambrian_llama -> llama."""
+    found = LLAVA_TYPE.fullmatch(str(config.get("model_type"))) if isinstance(config.get(LLAVA), str) else None
+    return None if found is None else found[1]
 
 
 FLAG = "tie_word_embeddings"
@@ -115,7 +128,7 @@ def text_model(config: Mapping[str, Any]) -> Text:
         return Text(config if own is None else {**config, "model_type": own}, "", around, [LEFT_OUT] * more)
     if any(part_of(outer, part) for part in (TEXT, THINKER)):
         return of_the_class(str(outer), config, [])
-    kind = TEXT_TYPES.get(str(outer)) or own
+    kind = TEXT_TYPES.get(str(outer)) or own or llava_type(config)
     if kind is not None:
         values = {key: value for key, value in config.items() if own is None or key not in FLAT_TOWER}
         return Text({**values, "model_type": kind}, "", around, [LEFT_OUT])
