@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gptcalc.analysis.memory.account import memory
 from gptcalc.analysis.memory.cache import KVCache, kv, pools, types
 from gptcalc.analysis.memory.engines import held, page_bytes
 from gptcalc.analysis.memory.sharding import Layout
@@ -322,3 +323,22 @@ def test_types_of_a_cache_are_named_all(gptcalc: Command) -> None:
     for command in ("kv", "memory"):
         assert "one of auto, fp32, bf16" in gptcalc(command, "gpt2", "--kv-dtype", "foo")[2]
     assert "auto" not in gptcalc("time", "gpt2", "--device", "a100", "--kv-dtype", "foo")[2]
+
+
+def test_latents_in_nvfp4() -> None:
+    """Of vLLM's kernels none of those for latents lists nvfp4 (vllm/v1/attention/backends/mla, 0.33)."""
+    with pytest.raises(InputError, match="keeps no latents in it"):
+        kv(DEEPSEEK, kv_dtype="nvfp4", engine="vllm")
+    assert kv(DEEPSEEK, context=64, kv_dtype="nvfp4").bytes == 61 * 64 * (512 + 64) * 9 // 16
+
+
+@pytest.mark.parametrize(("engine", "kv_dtype"), [("vllm", "q8_0"), ("llama.cpp", "fp8"), ("transformers", "bf16:fp8")])
+def test_a_type_that_an_engine_keeps_no_cache_in(engine: Engine, kv_dtype: str) -> None:
+    """vLLM's CacheDType, llama.cpp's kv_cache_types: then nothing is said to be exact."""
+    model = decoder(2, 2, 32)
+    odd = kv_dtype.rpartition(":")[2]
+    (said,) = (note for note in kv(model, kv_dtype=kv_dtype, engine=engine).notes if "keeps no cache" in note)
+    assert said.startswith(f"{engine} keeps no cache in {odd}; ")
+    found = memory(model, kv_dtype=kv_dtype, engine=engine)
+    assert f"kv: {said}" in found.estimated
+    assert not any(line.startswith("kv") for line in found.exact)

@@ -127,9 +127,9 @@ MUTANTS = [
     ("sharding", "pp - 1 - left <= stage < pp - 1", "stage >= pp - left", "stages"),
     ("sharding", "return min(self.tp, self.tp * self.dp // self.ep)", "return self.tp", "experts"),
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
-    ("live", ").last = at", ")", "pass"),  # nothing is held to its last use
+    ("live", "value.last = at", "pass", "pass"),  # nothing is held to its last use
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
-    ("inference", "Stage(sum(row.total for", "Stage(sum(row.bytes for", "stages"),
+    ("inference", "Stage(sum([row.total for", "Stage(sum([row.bytes for", "stages"),
     ("account", "within - share.whole.total", "within", "norms on 16"),
     ("room", "return low", "return high", "max_context"),
 ]  # fmt: skip

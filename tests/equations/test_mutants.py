@@ -226,7 +226,7 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "window ignored in the cache",
-        "analysis.memory.engines",
+        "analysis.memory.pools",
         "return context if self.limit is None else min(context, self.limit)",
         "return context",
         "gpt-oss-20b cache at 131072",

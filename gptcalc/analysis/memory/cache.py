@@ -14,9 +14,9 @@ from gptcalc.analysis.memory.pools import CONSTANT, Kind, Pool
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, held_by_several, local
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture, CompressedAttention, rotated, sublayers
+from gptcalc.architecture import Architecture, CompressedAttention, LatentAttention, rotated, sublayers
 from gptcalc.conventions import AUTO, CacheForm, CacheRun, Engine, RoomRun, possible
-from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, NVFP4, DType, dtype
+from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, FP16, FP32, GGML, NVFP4, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Layer, Line, OfSource, Pairs, Stage, equations
 from gptcalc.equations.roles import Stored
 from gptcalc.errors import InputError
@@ -124,13 +124,34 @@ def types(kv_dtype: str, state_dtype: str = CacheRun().state_dtype, engine: Engi
 def kept_in(architecture: Architecture, engine: str, asked: str = AUTO) -> str:
     """In what an engine keeps a cache; where nothing is asked for, as vLLM's and SGLang's --kv-cache-dtype auto."""
     if asked != AUTO:
-        for word in asked.split(":", 1):
-            dtype(word or asked, also=(AUTO,))
+        names = {dtype(word or asked, also=(AUTO,)).name for word in asked.split(":", 1)}
+        latent = any(isinstance(mixer, (LatentAttention, CompressedAttention)) for mixer in architecture.mixers())
+        if engine == "vllm" and latent and NVFP4.name in names:
+            raise InputError(f"--kv-dtype {asked}: vllm keeps no latents in it", "use fp8 or bf16", "unsupported")
         return asked
     storage = architecture.storage
     if engine in storage.nvfp4_cache:
         return NVFP4.name
     return FP8.name if engine in storage.fp8_cache else BF16.name
+
+
+WIDE = (FP32.name, BF16.name, FP16.name)
+#: in what engines keep caches: vLLM's CacheDType (vllm/config/cache.py of 0.33; what has scales for each head is not
+#: known here), llama.cpp's --cache-type-k (common/arg.cpp, kv_cache_types), SGLang's --kv-cache-dtype
+#: (server_args.py; its fp4_e2m1 has a scale for 16 numbers, as nvfp4), transformers' without a quantised cache
+IN: dict[Engine, tuple[str, ...]] = {
+    "vllm": (*WIDE, FP8.name, FP8_DS_MLA.name, NVFP4.name),
+    "sglang": (*WIDE, FP8.name, FP8_DS_MLA.name, NVFP4.name),
+    "llama.cpp": (*WIDE, *(name for name, type_ in GGML.items() if type_.block == 32)),
+    "transformers": WIDE,
+}
+
+
+def not_kept(engine: Engine, kv_dtype: str) -> str | None:
+    """What is said where an engine keeps no cache in such a type."""
+    words = [dtype(word).name for word in kv_dtype.split(":")]
+    odd = [word for word in words if engine in IN and word not in IN[engine]]
+    return f"{engine} keeps no cache in {odd[0]}; it does in {', '.join(IN[engine])}" if odd else None
 
 
 #: the kind of cache by what is stored, where nothing limits it
@@ -215,6 +236,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     tp = how.tp if isinstance(how, RoomRun) else 1
     found = pools(equations(architecture, cache=form), kept, Layout(tp), source=source, modules=how.mtp)
     parts = held(engine, found, length, how.prefill_chunk, sequences=batch)
+    odd = not_kept(engine, kv_dtype)
     unlimited = held(engine, _unlimited(found), length, how.prefill_chunk, sequences=batch)
     growing = [pool for pool in found if pool.grows]
     return KVCache(
@@ -235,7 +257,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
         room=_room(architecture, how, found, length),
         source=source or None,
         tp=tp,
-        notes=tuple(held_by_several(architecture, Layout(tp))) if tp > 1 else (),
+        notes=(*([odd] if odd is not None else []), *(held_by_several(architecture, Layout(tp)) if tp > 1 else [])),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gptcalc.analysis.memory.cache import not_kept
 from gptcalc.analysis.memory.inference import Inference, which
 from gptcalc.analysis.memory.mixes import MIXES
 from gptcalc.analysis.memory.offload import blocks
@@ -217,7 +218,7 @@ def _changes(asked: Asked, run: Inference, found: Fit, widest: str | None) -> It
     if widest is not None:
         yield "dtype", widest
     for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
-        if asked.fits(run.changed(kv_dtype=kv_dtype)):
+        if not_kept(run.how.engine, kv_dtype) is None and asked.fits(run.changed(kv_dtype=kv_dtype)):
             yield "kv_dtype", kv_dtype
             break
     if run.how.engine == "llama.cpp":

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gptcalc.analysis.memory import sglang
-from gptcalc.analysis.memory.cache import kept_in, pools, types
+from gptcalc.analysis.memory.cache import kept_in, not_kept, pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
@@ -401,7 +401,8 @@ class Inference:
 
     def exact(self) -> tuple[str, ...]:
         by = "what the model needs" if self.how.engine == "ideal" else f"what {self.how.engine} sets aside"
-        cache: tuple[str, ...] = () if self.has_third_pages else (f"kv: {by}, in {self.how.kv_dtype}",)
+        is_known = not self.has_third_pages and not_kept(self.how.engine, self.how.kv_dtype) is None
+        cache: tuple[str, ...] = (f"kv: {by}, in {self.how.kv_dtype}",) if is_known else ()
         if self.architecture.sees_all:
             cache = ("kv: none, as every token is seen at once",)
         if self.is_rough or (self.draft is not None and self.draft.is_rough):
@@ -451,6 +452,8 @@ class Inference:
 
     def estimated(self, number: int, batch: int, context: int) -> tuple[str, ...]:
         found = []
+        if (odd := not_kept(self.how.engine, self.how.kv_dtype)) is not None:
+            found.append(f"kv: {odd}")
         if self.has_third_pages:
             found.append("kv: what vllm sets aside, with a third page of states, which some kernels don't write")
         if self.is_mixed:
