@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from gptcalc.analysis.memory.cache import pools
 from gptcalc.analysis.memory.engines import held
 from gptcalc.analysis.memory.held import Share
 from gptcalc.analysis.memory.inference import Inference
 from gptcalc.analysis.memory.result import Device, Memory, Replicated, Tensors, added
 from gptcalc.analysis.memory.sharding import Layout, blocks_between
+from gptcalc.analysis.memory.twin import twin
 from gptcalc.analysis.params import COMPONENTS
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun
@@ -80,7 +79,7 @@ def on_host(run: Inference, batch: int, context: int) -> int:
 
 def undivided(run: Inference) -> Inference:
     """One copy of everything on a single device."""
-    one = copy(run)
+    one = twin(run)
     one.draft = None if run.draft is None else undivided(run.draft)
     one.parallel = Layout()
     one.profile = one._profile()

@@ -198,8 +198,16 @@ def formats(run: Inference) -> list[str]:
     return [name for name, form in FORMATS.items() if name not in GPTQ and (ideal or not form.alone)]
 
 
+def packs_nothing(name: str) -> bool:
+    """Whether all weights are in one type of single numbers."""
+    return MIXES[name].block == 1 if name in MIXES else FORMATS[name].is_wide
+
+
 def widest_dtype(asked: Asked) -> str | None:
-    """The format with most bytes that still fits with all else as it is. Of those within a hundredth the first."""
+    """The format with most bytes that still fits with all else as it is. Of those within a hundredth the first.
+
+    Where a type fits that packs nothing it is that: these stand first, and what is packed takes less.
+    """
     run = asked.run
     if not isinstance(run, Inference):
         return None
@@ -207,6 +215,8 @@ def widest_dtype(asked: Asked) -> str | None:
     for name in formats(run):
         with suppress(InputError):  # its blocks can't be split so
             sizes[name] = run.in_format(name).needed(asked.batch, asked.context)
+            if sizes[name] <= asked.budget and packs_nothing(name):
+                return name
     fitting = {name: size for name, size in sizes.items() if size <= asked.budget}
     most_bytes = max(fitting.values(), default=0)
     return next((name for name, size in fitting.items() if 100 * size >= 99 * most_bytes), None)

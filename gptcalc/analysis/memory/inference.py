@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from gptcalc.analysis.memory.offload import by_layers, check, is_pipelined, spli
 from gptcalc.analysis.memory.pools import Pool
 from gptcalc.analysis.memory.result import Device, Tensors
 from gptcalc.analysis.memory.sharding import blocks_between, held_by_several, layout, stage_ranges
+from gptcalc.analysis.memory.twin import twin
 from gptcalc.analysis.memory.vllm import (
     GENERATIONS,
     LARGE,
@@ -152,7 +152,7 @@ class Inference:
         return tuple(others)
 
     def _of(self, generation: Generation) -> Inference:
-        other = copy(self)
+        other = twin(self)
         other.generation, other.others, other._kept = generation, (), {}
         other.draft = None if self.draft is None else self.draft._of(generation)
         if self._is_tiled(self.weights.tiles or generation.tiles) and self.weights.tiles != generation.tiles:
@@ -206,7 +206,7 @@ class Inference:
 
     def in_format(self, dtype: str) -> Inference:
         """The same run with weights of another type."""
-        other = copy(self)
+        other = twin(self)
         other.weights = self.weights.in_format(dtype)
         other.dtype = other.weights.dtype
         other.width = self._width(other.dtype)
@@ -389,7 +389,7 @@ class Inference:
         starting = [run for run in self.versions() if run.total(1, 1) <= budget]
         if len(starting) in (0, 1 + len(self.others)):
             return self
-        first = copy(starting[0])
+        first = twin(starting[0])
         first.others = tuple(starting[1:])
         return first
 

@@ -9,6 +9,7 @@ equations; an estimate of an engine, which fuses some lines and holds work space
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from math import prod
 from operator import ge
 from typing import Protocol, Self, TypeAlias, TypeVar
@@ -165,6 +166,7 @@ def _overwriting(held: tuple[A, ...], new: tuple[int, A], dying: Sequence[tuple[
     return (*held[:slot], held[slot] - min(room, result), *held[slot + 1 :])
 
 
+@lru_cache(maxsize=64)  # of runs that differ in types or devices it is the same
 def lives(stage: Stage) -> Lives:
     """From where to where each left side of a stage is held. What the cache keeps is none."""
     lines = [line for line in stage.lines if line.statement.left.name]

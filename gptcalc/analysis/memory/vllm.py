@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import copy
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -41,6 +40,7 @@ from msgspec.structs import replace
 from gptcalc.analysis.memory.engines import LATENT_PAGE, NEWEST, Paging
 from gptcalc.analysis.memory.pools import CONSTANT, Pool
 from gptcalc.analysis.memory.sharding import Layout
+from gptcalc.analysis.memory.twin import twin
 from gptcalc.architecture import (
     ACTIVATIONS,
     Architecture,
@@ -201,7 +201,7 @@ class Profile:
 
     def of(self, generation: Generation) -> Profile:
         """The same of another generation."""
-        other = copy(self)
+        other = twin(self)
         other._set(generation)
         return other
 

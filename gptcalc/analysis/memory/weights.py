@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from functools import cached_property
 from itertools import islice
 from math import prod
@@ -15,6 +14,7 @@ from gptcalc.analysis.memory.forms import checked
 from gptcalc.analysis.memory.held import ANYWHERE, BEHIND, At, Divided, Share, by_type, known
 from gptcalc.analysis.memory.result import Tensors
 from gptcalc.analysis.memory.sharding import VOCABULARY_MULTIPLE, Layout, blocks_between, local, stage_ranges
+from gptcalc.analysis.memory.twin import twin
 from gptcalc.analysis.params import Entry, by_stage, ledger
 from gptcalc.architecture import (
     Architecture,
@@ -75,7 +75,7 @@ class Weights:
 
     def in_format(self, dtype: str) -> Weights:
         """The same weights in another format."""
-        other = copy(self)
+        other = twin(self)
         other.files, other.apart = {}, {}
         other._set_format(dtype)
         return other
