@@ -124,6 +124,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
     "molmo": PLAIN,
     **dict.fromkeys(("jais", "btlm"), JAIS),
+    **{name: {**GPT, "rotary_dim": 8} for name in ("phi-msft", "mixformer-sequential")},
     "telechat": {
         "hidden_size": 64,
         "n_head": 4,

@@ -82,6 +82,37 @@ MINIMIND_3_MOE = {
     "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 96, "vocab_size": 6400, "num_experts": 4,
     "num_experts_per_tok": 1, "use_moe": True,
 }  # fmt: skip
+#: Phi-1.5 as first published, and OpenAssistant's oasst-rm-2.1-pythia-1.4b
+PHI_FIRST = {
+    "model_type": "mixformer-sequential", "architectures": ["MixFormerSequentialForCausalLM"], "n_embd": 2048,
+    "n_head": 32, "n_inner": None, "n_layer": 24, "n_positions": 2048, "rotary_dim": 32, "vocab_size": 51200,
+    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": False,
+}  # fmt: skip
+OASST_RM = {
+    "model_type": "gpt_neox_reward_model", "architectures": ["GPTNeoXRewardModel"], "hidden_size": 2048,
+    "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "vocab_size": 50288,
+    "max_position_embeddings": 2048, "pooling": "last", "tie_word_embeddings": False,
+}  # fmt: skip
+MOSS_16B = {
+    "model_type": "moss", "architectures": ["MossForCausalLM"], "n_embd": 6144, "n_head": 24, "n_layer": 34,
+    "n_positions": 2048, "n_inner": None, "rotary_dim": 64, "vocab_size": 107008, "tie_word_embeddings": False,
+    "wbits": 8, "groupsize": 128,
+}  # fmt: skip
+#: MinerU 2's text model is Qwen2-0.5B's of 151,654 words
+MINERU = {
+    "model_type": "mineru2_qwen", "architectures": ["Mineru2QwenForCausalLM"], "hidden_size": 896, "vocab_size": 151654,
+    "intermediate_size": 4864, "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+    "max_position_embeddings": 32768, "mm_vision_tower": "google/siglip-so400m-patch14-384",
+    "tie_word_embeddings": True,
+}  # fmt: skip
+#: MiniCPM-V 2, with its tower's words among the text model's; its checkpoint has an output matrix
+MINICPM_V_2 = {
+    "model_type": "minicpmv", "architectures": ["MiniCPMV"], "hidden_size": 2304, "intermediate_size": 5760,
+    "num_attention_heads": 36, "num_hidden_layers": 40, "vocab_size": 122753, "max_position_embeddings": 4096,
+    "scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256, "tie_word_embeddings": False, "image_size": 448,
+    "drop_vision_last_layer": True, "max_slice_nums": 9, "mm_use_im_start_end": True, "patch_size": 14, "query_num": 64,
+    "scale_resolution": 448, "slice_mode": True, "vision_encoder": "vit_so400m_patch14_siglip_384.webli",
+}  # fmt: skip
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
 WITHOUT_LATENTS = {
     "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
@@ -164,6 +195,14 @@ WITHOUT_LATENTS = {
             + 88 * (2 * 5376**2 + 2 * 5376 * 8 * 96 + 65 * 3 * 5376 * 3072 + 64 * 5376 + 2 * 5376)
             + 5376,
         ),
+        # as transformers' Phi-1.5, whose published count is 1,418,270,720
+        (PHI_FIRST, 1_418_270_720),
+        # a quarter of the bytes that its index gives, 5,246,377,988 of float32: one row and its bias
+        (OASST_RM, 5_246_377_988 // 4),
+        # two tables, a bias for words; 34 times 12·d², biases of the MLP and a norm; a norm
+        (MOSS_16B, 2 * 107008 * 6144 + 107008 + 34 * (12 * 6144**2 + 5 * 6144 + 2 * 6144) + 2 * 6144),
+        (MINICPM_V_2, 2 * 122753 * 2304 + 40 * (4 * 2304**2 + 3 * 2304 * 5760 + 2 * 2304) + 2304),
+        (MINERU, 494_032_768 - (151936 - 151654) * 896),
         # published as 104M, 145M and 198M: a table; queries and output, keys and values, MLPs, two norms; a norm
         (MINIMIND, 6400 * 768 + 16 * (2 * 768**2 + 2 * 768 * 192 + 3 * 768 * 2048 + 2 * 768) + 768),
         # 640 · 8/3 rounded up to 64 is 1728, of four experts and a shared one
@@ -292,6 +331,7 @@ def test_a_text_passes_no_experts_of_images() -> None:
     ("config", "concept"),
     [
         ({"model_type": "moshi"}, "a depth decoder"),
+        ({"model_type": "ultravox", "text_model_id": "meta-llama/Llama-3.1-8B-Instruct"}, "another repository's"),
         ({"model_type": "minimind", "hidden_size": 512}, "three classes call themselves so"),
     ],
 )  # fmt: skip

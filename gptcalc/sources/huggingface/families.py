@@ -52,7 +52,7 @@ FAMILIES = {
     "glm": "glm glm4 glm4_moe glm4v_moe_text chatglm chatglm-6b glm_moe_dsa glm4_moe_lite glm4v_text glm_ocr_text",
     "glm5": "glm5_next_text",
     "gpt2": "gpt2 openai-gpt gpt-sw3",
-    "gpt_neo": "gpt_neo gptj codegen gpt_neox gpt_neox_japanese",
+    "gpt_neo": "gpt_neo gptj codegen gpt_neox gpt_neox_japanese gpt_neox_reward_model moss",
     "gpt_oss": "gpt_oss",
     "granite": "granite granitemoe granitemoeshared granite_swa granitemoehybrid granitemoe_swa hyperclovax"
     " granite_docling_text granite4_vision_text",
@@ -97,7 +97,7 @@ FAMILIES = {
     "opt": "opt xglm",
     "orion": "orion",
     "persimmon": "persimmon",
-    "phi": "phimoe phi phi3 phi3small phi4_multimodal",
+    "phi": "phimoe phi phi-msft mixformer-sequential phi3 phi3small phi4_multimodal",
     "qwen": "qwen qwen2 qwen2_moe qwen3 qwen3_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text qwen2_5_omni_text"
     " qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text qwen3_asr_text LLaVAOneVision1_5_text",
     "qwen4": "qwen4_exp_text",

@@ -117,7 +117,7 @@ CHATGLM = Reader(
         "num_key_value_heads": None,
         "prefix_projection": False,
     },
-    irrelevant=frozenset({"pre_seq_len", "hidden_act", "quantization_bit"}),
+    irrelevant=frozenset({"pre_seq_len", "hidden_act", "quantization_bit", "rotary_percent"}),
     classes={**DECODERS, "Model": {}},  # its language model is called ChatGLMModel
     names={
         "embedding.token": "transformer.embedding.word_embeddings",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.gpt2 import GPT2
+from gptcalc.sources.huggingface.heads import scores
 from gptcalc.sources.huggingface.pattern import stack
 from gptcalc.sources.huggingface.reader import Hole, Reader, activation, flag, layernorm, optional, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
@@ -85,6 +86,9 @@ CODEGEN = GPTJ.but(
     )
 )
 
+#: CodeGen under another name; its smaller files say how many bits a weight has
+MOSS = CODEGEN.but(like="codegen")
+
 _neox_block: Names = {
     "attn.norm": "input_layernorm",
     **fused("attention.query_key_value", QKV, groups="n_heads"),
@@ -119,6 +123,15 @@ GPT_NEOX = Reader(
         "final_norm": "gpt_neox.final_layer_norm",
         "head": ("embed_out", "lm_head"),
     },
+)
+
+#: OpenAssistant's, whose files call head and model so
+GPT_NEOX_REWARD = GPT_NEOX.but(
+    like="gpt_neox",
+    irrelevant=("pooling",),
+    called=("GPTNeoXRewardModel",),
+    classes={"RewardModel": scores("last", 1)},
+    names={"pooler.labels": "out_proj"},
 )
 
 
@@ -174,5 +187,7 @@ READERS: dict[str, Reader] = {
     "gptj": GPTJ,
     "codegen": CODEGEN,
     "gpt_neox": GPT_NEOX,
+    "gpt_neox_reward_model": GPT_NEOX_REWARD,
+    "moss": MOSS,
     "gpt_neox_japanese": NEOX_JAPANESE,
 }

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from gptcalc.sources.huggingface.fields import Fields
-from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, _plain
+from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, GPTJ, _plain
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MISTRAL, MIXTRAL
 from gptcalc.sources.huggingface.pattern import stack
-from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm, number, sites, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, layernorm, number, optional, sites, size, when
 from gptcalc.sources.huggingface.rope import rope
 from gptcalc.sources.huggingface.tensors import GATE_UP, QKV, fused, in_layers
 
@@ -24,6 +24,40 @@ PHI = GPT_NEOX.but(
         "attn": {"qk_norm": when("qk_layernorm", "head")},
     },
     names={**_plain, **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"})},
+)
+
+#: Phi-1, 1.5 and 2 as they were first published: GPT-J's words, and modules of flash-attention's code
+PHI_FIRST = GPTJ.but(
+    document={
+        "n_kv_heads": optional("n_head_kv"),
+        "rope": rope(fraction=None, channels="rotary_dim"),
+        "bias": ["attn", "mlp", "head"],
+    },
+    defaults={
+        "layer_norm_epsilon": 1e-5,
+        "activation_function": "gelu_new",
+        "n_positions": 2048,
+        "rotary_dim": 32,
+        "tie_word_embeddings": False,
+    },
+    irrelevant=("flash_attn", "flash_rotary", "fused_dense", "pad_vocab_size_multiple"),
+    called=("MixFormerSequentialForCausalLM", "PhiForCausalLM"),
+    names={
+        "embedding.token": "transformer.embd.wte",
+        **in_layers(
+            "transformer.h.{l}.",
+            {
+                "attn.norm": "ln",
+                "parallel.norm": "ln",
+                **fused("mixer.Wqkv", QKV),
+                "attn.out": "mixer.out_proj",
+                "mlp.up": "mlp.fc1",
+                "mlp.down": "mlp.fc2",
+            },
+        ),
+        "final_norm": "lm_head.ln",
+        "head": "lm_head.linear",
+    },
 )
 
 PHI3 = MISTRAL.but(names=in_layers(PREFIX, {**fused("self_attn.qkv_proj", QKV), **fused("mlp.gate_up_proj", GATE_UP)}))
@@ -143,6 +177,7 @@ READERS: dict[str, Reader] = {
     "phi3small": PHI3_SMALL,
     "phimoe": PHIMOE,
     "phi": PHI,
+    **dict.fromkeys(("phi-msft", "mixformer-sequential"), PHI_FIRST),
     "phi3": PHI3,
     "phi4_multimodal": PHI3.but(irrelevant=("original_max_position_embeddings",)),
 }

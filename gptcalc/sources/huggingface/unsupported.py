@@ -28,7 +28,8 @@ UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(
         ("bark", "csm", "dia", "higgs_audio_v2", "kyutai_speech_to_text", "musicgen", "musicgen_melody"), _CODES
     ),
-    **dict.fromkeys(("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder"), _TWO_CONFIGS),
+    **dict.fromkeys(("codet5p", "encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder"), _TWO_CONFIGS),
+    "ultravox": "its text model is another repository's, which text_model_id names",
     "canine": "characters that convolutions pool are not supported yet",
     "convbert": "convolutions whose taps each token makes are not supported yet",
     "esm": "a head over attention weights (contacts) is not supported yet",

@@ -53,7 +53,7 @@ TEXT_TYPES = {
 }
 #: LLaVA's code and what was made of it put a tower, which this field names, before the type that their own ends with
 LLAVA = "mm_vision_tower"
-LLAVA_TYPE = re.compile(r"\w+[_-](llama|mistral|mixtral|qwen2|qwen3|gemma|gemma2|phi|phi3|mpt|stablelm|cohere)")
+LLAVA_TYPE = re.compile(r"\w+[_-](llama|mistral|mixtral|qwen|qwen2|qwen3|gemma|gemma2|phi|phi3|mpt|stablelm|cohere)")
 
 #: types whose releases have text models of several types, flat in the config -> a field that only one type's class has
 SEVERAL = {"minicpmv": {"max_window_layers": "qwen2", "scale_emb": "minicpm", "pretraining_tp": "llama"}}
@@ -61,7 +61,8 @@ SEVERAL["minicpmo"] = SEVERAL["minicpmv"]
 #: what their configs say of a vision tower among the text model's own fields
 FLAT_TOWER = frozenset({
     "drop_vision_last_layer", "image_size", "patch_size", "query_num", "vision_encoder", "vision_batch_size",
-    "slice_mode", "slice_config", "use_image_id", "batch_vision_input",
+    "slice_mode", "slice_config", "use_image_id", "batch_vision_input", "max_slice_nums", "scale_resolution",
+    "mm_use_im_start_end",
 })  # fmt: skip
 #: several models that call themselves alike
 SEVERAL["chatglm"] = {"position_encoding_2d": "chatglm-6b", "inner_hidden_size": "chatglm-6b"}
@@ -81,8 +82,11 @@ def flat_type(config: Mapping[str, Any]) -> str | None:
 
 
 def llava_type(config: Mapping[str, Any]) -> str | None:
-    """The type of the text model of LLaVA and its kin: cambrian_llama -> llama."""
+    """The type of the text model of LLaVA and its kin: cambrian_llama -> llama. Of Qwen's generations only the third
+    says whether attention has biases."""
     found = LLAVA_TYPE.fullmatch(str(config.get("model_type"))) if isinstance(config.get(LLAVA), str) else None
+    if found is not None and found[1] == "qwen":
+        return "qwen3" if "attention_bias" in config else "qwen2"
     return None if found is None else found[1]
 
 
