@@ -201,6 +201,17 @@ SIZES: dict[str, dict[str, Any]] = {
         },
     },
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
+    "openelm": {
+        "model_dim": 64,
+        "num_transformer_layers": 2,
+        "head_dim": 16,
+        "num_query_heads": [4, 2],
+        "num_kv_heads": [2, 1],
+        "ffn_multipliers": [1.0, 2.0],
+        "ffn_dim_divisor": 16,
+        "normalize_qk_projections": True,
+    },
+    "deci": {**PLAIN, "num_key_value_heads_per_layer": [2, 1]},
     "nemotron-nas": {**PLAIN, "block_configs": [NAS_BLOCK, NAS_BLOCK]},
     "qwen4_exp_text": {
         "indexer_n_heads": 2,

@@ -39,6 +39,25 @@ BTLM_3B = {
     "position_embedding_type": "alibi", "mup_scale_qk_dot_by_d": True, "mup_embeddings_scale": 14.6,
     "mup_output_alpha": 2.22, "mup_width_scale": 0.1,
 }  # fmt: skip
+#: OpenELM-1_1B
+OPENELM_1_1B = {
+    "model_type": "openelm", "architectures": ["OpenELMForCausalLM"], "activation_fn_name": "swish", "model_dim": 2048,
+    "head_dim": 64, "num_transformer_layers": 28, "ffn_dim_divisor": 256, "ffn_with_glu": True, "vocab_size": 32000,
+    "max_context_length": 2048, "normalization_layer_name": "rms_norm", "normalize_qk_projections": True,
+    "num_gqa_groups": 4, "qkv_multipliers": [0.5, 1.0], "rope_freq_constant": 10000, "rope_max_length": 4096,
+    "share_input_output_layers": True, "num_query_heads": [*[16] * 3, *[20] * 7, *[24] * 8, *[28] * 6, *[32] * 4],
+    "num_kv_heads": [*[4] * 3, *[5] * 7, *[6] * 8, *[7] * 6, *[8] * 4],
+    "ffn_multipliers": [
+        0.5, 0.63, 0.76, 0.89, 1.02, 1.15, 1.28, 1.41, 1.54, 1.67, 1.8, 1.93, 2.06, 2.19, 2.31, 2.44, 2.57, 2.7, 2.83,
+        2.96, 3.09, 3.22, 3.35, 3.48, 3.61, 3.74, 3.87, 4.0,
+    ],
+}  # fmt: skip
+#: DeciLM-7B's sizes
+DECI = {
+    "model_type": "deci", "architectures": ["DeciLMForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_hidden_layers": 4, "num_key_value_heads_per_layer": [4, 4, 2, 1],
+    "vocab_size": 32000, "max_position_embeddings": 8192, "tie_word_embeddings": False, "rope_theta": 10000.0,
+}  # fmt: skip
 INTERNLM2_REWARD = {
     "model_type": "internlm2", "architectures": ["InternLM2ForRewardModel"], "hidden_size": 2048, "bias": False,
     "intermediate_size": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 8,
@@ -216,6 +235,8 @@ WITHOUT_LATENTS = {
             6400 * 768 + 8 * (2 * 768**2 + 2 * 768 * 384 + 4 * 3 * 768 * 2432 + 4 * 768 + 2 * 768 + 2 * 96) + 768,
         ),
         # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
+        (OPENELM_1_1B, 1_079_891_456),  # as published
+        (DECI, 2 * 32000 * 4096 + 4 * (2 * 4096**2 + 3 * 4096 * 14336 + 2 * 4096) + 11 * 2 * 4096 * 128 + 4096),
         # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output
         (
             WITHOUT_LATENTS,

@@ -94,6 +94,7 @@ FAMILIES = {
     "nomic": "nomic_bert gte new",
     "olmo": "olmo olmo2 olmo3 olmoe flex_olmo",
     "olmo_hybrid": "olmo_hybrid",
+    "openelm": "openelm deci",
     "opt": "opt xglm",
     "orion": "orion",
     "persimmon": "persimmon",
