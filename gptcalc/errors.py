@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class InputError(Exception):
@@ -49,6 +50,15 @@ def printable(text: str, limit: int = 80) -> str:
     """Text from a file, safe to print: control characters escaped, long text cut."""
     shown = text if len(text) <= limit else text[:limit] + "…"
     return shown if shown.isprintable() else "".join(ch if ch.isprintable() else _escape(ch) for ch in shown)
+
+
+def whole_characters(value: Any) -> Any:
+    """The value with U+FFFD for every half of a character that stands alone: no encoding can write one."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {whole_characters(key): whole_characters(item) for key, item in value.items()}
+    return [whole_characters(item) for item in value] if isinstance(value, list) else value
 
 
 def file_name(path: object) -> str:

@@ -9,13 +9,15 @@ import msgspec
 from msgspec import Struct, convert
 
 from gptcalc.document.fields import declared, keys_of, options_of
-from gptcalc.errors import InputError, did_you_mean, printable
+from gptcalc.errors import InputError, did_you_mean, printable, whole_characters
 
 
 def typed(value: Any, type_: Any, place: str) -> Any:
     """msgspec's typed decoding, with its errors turned into ours."""
     try:
         return convert(value, type_)
+    except UnicodeEncodeError:  # a word of a command line in another encoding, or of Python
+        return typed(whole_characters(value), type_, place)
     except msgspec.ValidationError as error:
         raise _explained(str(error), value, type_, place) from None
 

@@ -90,7 +90,7 @@ def load_each(asked: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> list
         try:
             found.append(load(reference, overrides, switches=switches))
         except InputError as error:
-            if error.kind != "unknown" or is_path(reference):
+            if error.kind != "unknown" or is_path(reference) or _is_known(reference):
                 raise
             unknown.append(error)
     if len(unknown) > 1:
@@ -99,6 +99,15 @@ def load_each(asked: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> list
     if unknown:
         raise unknown[0]
     return found
+
+
+def _is_known(name: str) -> bool:
+    """Whether there is such a preset, so that what is unknown is something else, such as a key of --set."""
+    try:
+        find(name)
+    except InputError:
+        return False
+    return True
 
 
 def tensor_names(model: Model, kind: str | None = None) -> TensorNames:

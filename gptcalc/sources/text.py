@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from gptcalc.errors import InputError, file_name, printable
+from gptcalc.errors import InputError, file_name, printable, whole_characters
 
 MAX_BYTES = 64 * 2**20  # the index of a model of 100,000 tensors takes about ten
 MAX_YAML = 2**20  # presets take one or two thousand characters
@@ -171,15 +171,6 @@ def _odd_json(text: str) -> Any:
 def _has_halves(text: str) -> bool:
     """Whether there is an escape of half a character, which may lack its other half."""
     return "\\ud" in text.lower() and re.search(r"\\u[dD][89a-fA-F]", text) is not None
-
-
-def whole_characters(value: Any) -> Any:
-    """The value with U+FFFD for every half of a character that stands alone: no encoding can write one."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {whole_characters(key): whole_characters(item) for key, item in value.items()}
-    return [whole_characters(item) for item in value] if isinstance(value, list) else value
 
 
 def depth_beyond(value: Any, limit: int) -> bool:

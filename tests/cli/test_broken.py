@@ -154,6 +154,16 @@ def test_errors_are_plain_in_json_too(word: str) -> None:
     assert json.loads(found.stderr)["error"]["kind"] == "usage"
 
 
+@pytest.mark.parametrize("command", ["params gpt2", "page", "compare gpt2 gpt2-xl"])
+@pytest.mark.parametrize("setting", ["d=\udcff", "mlp=\udcff", "name=\udcff", "published.a=\udcff"])
+def test_a_setting_in_another_encoding_is_a_word_like_others(command: str, setting: str, gptcalc: Command) -> None:
+    """Said once, however many models it is laid over."""
+    found = gptcalc(*command.split(), "--set", setting)
+    assert found.status in (0, 2)
+    assert found.status == 0 or (found.out, len(found.lines), found.err.count("with --set")) == ("", 1, 1)
+    assert "internal error" not in found.err
+
+
 def test_nothing_is_written_where_a_question_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "costs.lock"
     assert run("check", "gpt2", "--write", path, "--expect", "nothing.like=1").returncode == 2
