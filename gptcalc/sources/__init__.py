@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -90,7 +91,8 @@ def load_each(asked: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> list
         try:
             found.append(load(reference, overrides, switches=switches))
         except InputError as error:
-            if error.kind != "unknown" or is_path(reference) or _is_known(reference):
+            there = os.path.lexists(reference) if is_path(reference) else error.kind != "unknown"
+            if there or error.kind not in ("unknown", "file") or _is_known(reference):
                 raise
             unknown.append(error)
     if len(unknown) > 1:

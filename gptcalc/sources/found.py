@@ -49,6 +49,10 @@ class Model(Struct, frozen=True):
     tensors: str | None = None  # the checkpoint beside the config
     whole: bool = False  # whether what is written spells out defaults, as what is read off a config.json does
 
+    def __repr__(self) -> str:
+        a = self.architecture
+        return f"Model({a.name!r}, d={a.d}, v={a.v}, c={a.c}, n_layers={a.n_layers}, …)"
+
     @property
     def document(self) -> dict[str, Any]:
         """What a preset file would say. Of a config, this is worked out anew: ask once, and only to show it."""

@@ -191,3 +191,28 @@ def test_lists_say_which_length_their_figures_are_of(gptcalc: Command) -> None:
     assert gptcalc(*line, "model,kv_bytes", "--context", "1K").out.endswith("\ncache at a context of 1,024 tokens\n")
     assert "context" not in gptcalc(*line, "model,total").out
     assert "own context" not in gptcalc(*line, "model,kv_bytes", "--format", "csv").out
+
+
+def test_keys_by_the_names_of_configs(gptcalc: Command) -> None:
+    """As README's table of letters has them."""
+    for word, key in {"hidden_size": "d", "num_attention_heads": "n_heads", "rope_theta": "theta"}.items():
+        assert [row["key"] for row in gptcalc("keys", word, "--json").json] == [key]
+
+
+def test_all_that_is_missing_is_said_at_once(gptcalc: Command) -> None:
+    for command in ("compare", "diff", "explain"):
+        found = gptcalc(command, "nothing-like-it", "./no-such-file.yaml")
+        assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+        assert "'nothing-like-it'" in found.err
+        assert "./no-such-file.yaml" in found.err
+
+
+def test_a_second_model_is_never_ignored(gptcalc: Command) -> None:
+    assert "-o FILE.html" in gptcalc("explain", "gpt2", "gpt2-medium").err
+    assert gptcalc("explain", "gpt2", "gpt2-medium", "--json").status == 2
+
+
+def test_a_model_s_repr_is_short() -> None:
+    from gptcalc import load
+
+    assert repr(load("deepseek-v3")) == "Model('deepseek-v3', d=7168, v=129280, c=163840, n_layers=61, …)"

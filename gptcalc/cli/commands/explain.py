@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from gptcalc.cli.answer import Answer, Format, document, show
 from gptcalc.cli.options import Model, Set, context_warnings, number
@@ -42,36 +42,42 @@ def command(
     """
     from gptcalc.equations import equations, workload
     from gptcalc.report.explain import Wanted, explanation
-    from gptcalc.sources import load
+    from gptcalc.sources import load_each
 
     if beside is not None and (part or layer is not None):
         raise InputError("explain: two models are shown whole", "leave --part and --layer out", "usage")
     if symbols and numbers:
         raise InputError("--symbols: with --numbers, nothing is left out", "one of them", "usage")
-    loaded = load(model, settings)
+    loaded, *others = load_each([(model, settings, ()), *([(beside, (), ())] if beside is not None else [])])
     architecture = loaded.architecture
-    warnings = (*loaded.notes, *context_warnings(architecture, how))
+    warnings = (*(note for one in (loaded, *others) for note in one.notes), *context_warnings(architecture, how))
     work = workload(architecture, how)
     lines = equations(architecture, how.form, how.kept, how.chunks)
     blocks = () if layer is None else tuple(architecture.blocks())
     found = explanation(architecture.name, lines, work, blocks, Wanted(part, layer))
     detail = "symbols" if symbols else "numbers" if numbers else "usual"
-    page = document("mathml", found) if part or layer is not None else _page([loaded], beside, how)
+    page = document("mathml", found) if part or layer is not None else _page([loaded, *others], how)
     drawn: dict[Format, Callable[[], str]] = {"latex": document("latex", found), "html": page}
+    if others:
+        return Answer(_two, _two, warnings, drawn={"html": page})
     return Answer(found, show("explained", found, detail), warnings, drawn=drawn)
 
 
-def _page(models: list[Loaded], beside: str | None, how: ExplainRun) -> Callable[[], str]:
+def _two() -> NoReturn:
+    """Only the page has room for two."""
+    hint = "add -o FILE.html; gptcalc diff shows which equations differ"
+    raise InputError("explain: two models are a page", hint, "usage")
+
+
+def _page(models: list[Loaded], how: ExplainRun) -> Callable[[], str]:
     """The models as a page that opens at the run's length and phase."""
 
     def text() -> str:
         from gptcalc.report.page import document
         from gptcalc.report.page.data import Shown
-        from gptcalc.sources import load
 
-        shown = [*models, *([load(beside)] if beside is not None else [])]
         words = {"phase": how.phase, **({} if how.context is None else {"context": how.context})}
-        start = [{"m": model.architecture.name, **words} for model in shown]
-        return document([Shown(model.architecture, model.document) for model in shown], start)
+        start = [{"m": model.architecture.name, **words} for model in models]
+        return document([Shown(model.architecture, model.document) for model in models], start)
 
     return text

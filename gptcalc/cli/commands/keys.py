@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from gptcalc.cli.answer import Answer, show
@@ -18,8 +19,8 @@ def command(
     name: Annotated[
         str | None,
         Option(
-            "A section (attn, moe, Rope), a key (window), or a command (params: the keys of its JSON). Default: a "
-            "preset's own keys.",
+            "A section (attn, moe, Rope), a key (window; hidden_size: as configs call it), or a command (params: the "
+            "keys of its JSON). Default: a preset's own keys.",
             "NAME",
             positional=True,
         ),
@@ -48,7 +49,8 @@ def _found(name: str | None, every: bool) -> list[Key]:
     place = place_of(name or TOP)
     word = place.lower()
     found = (
-        [key for key in keys if key.place == place]
+        _elsewhere(word, keys)
+        or [key for key in keys if key.place == place]
         or [key for key in keys if key.place.lower() == word]
         or [key for key in keys if key.key.lower() == word]
         or [key for key in keys if word in key.key.lower()]
@@ -58,6 +60,16 @@ def _found(name: str | None, every: bool) -> list[Key]:
         hint = did_you_mean(word, known) or "gptcalc keys --all lists them"
         raise InputError(f"keys: no section, key or command {printable(name or '')!r}", hint, "unknown")
     return found
+
+
+def _elsewhere(word: str, keys: Sequence[Key]) -> list[Key]:
+    """What a config.json calls so."""
+    from gptcalc.report.keys import TOP, place_of
+    from gptcalc.sources.preset import ELSEWHERE
+
+    section, _, own = ELSEWHERE.get(word, "").rpartition(".")
+    place = place_of(section or TOP)
+    return [key for key in keys if (key.place.lower(), key.key) == (place, own)]
 
 
 def _of_command(name: str) -> list[Key]:
