@@ -86,6 +86,10 @@ def test_other_names_of_a_field_are_the_classes() -> None:
 def test_a_size_said_again_must_agree() -> None:
     assert ignored({**LLAMA, "n_layers": 4}) == ["n_layers"]
     assert refusal({**LLAMA, "n_layers": 5}).message == "n_layers = 5 contradicts num_hidden_layers = 4"
+    # Llama 3's own file with a model_type: transformers' class sees none of it, and would take keys for all 32 heads
+    meta = {"model_type": "llama", "dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "vocab_size": 128256}
+    assert refusal(meta).message.startswith("n_kv_heads = 8 is not what the class reads: without num_key_value_heads")
+    assert refusal({"model_type": "llama", "dim": 2048}).message.endswith("without hidden_size it takes 4096")
 
 
 def test_a_slip_of_the_pen_is_not_ignored() -> None:

@@ -81,10 +81,22 @@ def stretched(fields: Fields) -> float:
     return 10000 * (fields.number("rope_ratio") or 1)
 
 
+def words(*names: str) -> Hole:
+    """The words of a table, and a note where a prefix was trained beside the model (P-tuning), which isn't counted."""
+
+    def read(fields: Fields) -> int:
+        prefix = fields.size("pre_seq_len", least=0)
+        if prefix:
+            fields.notes.append(f"pre_seq_len = {prefix}: what makes that prefix (P-tuning) is left out")
+        return int(preferred(*names).read(fields))
+
+    return Hole(read)
+
+
 CHATGLM = Reader(
     document={
         "d": size("hidden_size"),
-        "v": preferred("padded_vocab_size", "vocab_size"),
+        "v": words("padded_vocab_size", "vocab_size"),
         "c": preferred("seq_length", "max_position_embeddings"),
         "n_heads": size("num_attention_heads"),
         "n_layers": size("num_layers", "num_hidden_layers"),
@@ -117,7 +129,7 @@ CHATGLM = Reader(
         "num_key_value_heads": None,
         "prefix_projection": False,
     },
-    irrelevant=frozenset({"pre_seq_len", "hidden_act", "quantization_bit", "rotary_percent"}),
+    irrelevant=frozenset({"prefix_projection", "hidden_act", "quantization_bit", "rotary_percent"}),
     classes={**DECODERS, "Model": {}},  # its language model is called ChatGLMModel
     names={
         "embedding.token": "transformer.embedding.word_embeddings",
@@ -147,7 +159,7 @@ STREAM_SCALE = math.sqrt(2 * 28)
 CHATGLM_6B = Reader(
     document={
         "d": size("hidden_size"),
-        "v": size("vocab_size"),
+        "v": words("vocab_size"),
         "c": size("max_sequence_length"),
         "n_heads": size("num_attention_heads"),
         "n_layers": size("num_layers", "num_hidden_layers"),
@@ -162,7 +174,7 @@ CHATGLM_6B = Reader(
         "bias": "all",
     },
     defaults={"layernorm_epsilon": 1e-5, "tie_word_embeddings": True},
-    only={"position_encoding_2d": True, "pre_seq_len": None, "quantization_embeddings": False},
+    only={"position_encoding_2d": True, "quantization_embeddings": False},
     irrelevant=frozenset({"prefix_projection", "quantization_bit"}),
     classes={**DECODERS, "Model": {}, "ForConditionalGeneration": {}},
     names={

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gptcalc.sources.huggingface.fields import Fields
+from gptcalc.sources.huggingface.fields import Fields, shown
 from gptcalc.sources.huggingface.gpt_neo import GPT_NEOX, GPTJ, _plain
 from gptcalc.sources.huggingface.llama import PREFIX
 from gptcalc.sources.huggingface.mistral import MISTRAL, MIXTRAL
@@ -26,10 +26,20 @@ PHI = GPT_NEOX.but(
     names={**_plain, **in_layers("model.layers.{l}.", {"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"})},
 )
 
+
+def side_by_side(fields: Fields) -> str:
+    """Attention and MLP of one norm, as the only block of the first code that was used is."""
+    block = (fields.mapping("architecture") or {}).get("block_cls", "parallel")
+    if block != "parallel":
+        raise fields.unsupported("architecture.block_cls", f"only parallel is understood, found {shown(block)}")
+    return "n*attn|mlp"
+
+
 #: Phi-1, 1.5 and 2 as they were first published: GPT-J's words, and modules of flash-attention's code
 PHI_FIRST = GPTJ.but(
     document={
         "n_kv_heads": optional("n_head_kv"),
+        "layers": Hole(side_by_side),
         "rope": rope(fraction=None, channels="rotary_dim"),
         "bias": ["attn", "mlp", "head"],
     },

@@ -159,6 +159,10 @@ SIZES = (
     ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
 )
 
+KV_HEADS = "num_key_value_heads"
+#: names that classes use for other things than a size of the model
+MEANT_OTHERWISE = frozenset({"window_size", "sliding_window_size", "moe_k", "num_experts"})
+
 
 def misspelt(name: str, fields: Fields) -> str | None:
     """A field that the class reads, is absent, and differs by a slip of the pen."""
@@ -195,9 +199,25 @@ def restated(name: str, value: Any, fields: Fields) -> None:
         if isinstance(n, int) and len(value) != n:
             raise InputError(f"{fields.within}{name} has {len(value)} entries, the model {n} layers")
     same = next((group for group in SIZES if name in group), ())
-    for other in same:
-        own = fields.values.get(other)
-        if other != name and own is not None and fields.reads(other) and own != value:
+    said = {other: fields.values.get(other) for other in same if other != name and fields.reads(other)}
+    said = {other: own for other, own in said.items() if own is not None}
+    for other, own in said.items():
+        if own != value:
             raise InputError(
                 f"{fields.within}{name} = {shown(value)} contradicts {fields.within}{other} = {shown(own)}"
             )
+    if not said:
+        in_place_of_own(name, value, same, fields)
+
+
+def in_place_of_own(name: str, value: Any, same: Collection[str], fields: Fields) -> None:
+    """A size in another family's words alone: the class doesn't see it, and takes what it assumes."""
+    own = next((other for other in same if fields.known and other in fields.known.reads), None)
+    if own is None or name in MEANT_OTHERWISE:
+        return
+    usual = fields.defaults.get(own)
+    if own == KV_HEADS and usual is None:
+        usual = fields.get("num_attention_heads")
+    if usual is not None and usual != value:
+        problem = f"{fields.within}{name} = {shown(value)} is not what the class reads: without {own} it takes"
+        raise InputError(f"{problem} {shown(usual)}", f"say {own}, or --ignore {printable(name)}")
