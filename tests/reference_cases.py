@@ -207,8 +207,8 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 3, "d_head": 6, "d_v": 5, "d_ff": 17, "n_layers": 3,
         "layers": "attn+mlp alone+gated one+mlp", "attn": {"dynamic_mask": {"top_k": 4}, "qk_norm": "head",
             "residual_factors": {"stream": True}},
-        "alone": {"like": "attn", "n_kv_heads": 6}, "one": {"like": "attn", "n_kv_heads": 1},
-        "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
+        "alone": {"like": "attn", "n_kv_heads": 6, "dynamic_mask": {"top_k": 4, "bias": True}},
+        "one": {"like": "attn", "n_kv_heads": 1}, "gated": {"like": "mlp", "residual_factors": {"output": "tanh"}},
     },
     "strided": {
         "d": 24, "v": 61, "c": 40, "n_heads": 6, "n_kv_heads": 3, "d_head": 6, "d_v": 5, "d_ff": 17, "n_layers": 5,

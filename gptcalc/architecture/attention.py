@@ -119,10 +119,11 @@ class Differential(Strict, frozen=True, kw_only=True):
 
 
 class DynamicMask(Strict, frozen=True, kw_only=True):
-    """Scores that grow by what the keys' values say: e^{A·softplus(W·V)}, one number a key and KV head. Of more keys
-    than top_k those are seen where it is largest (Doge)."""
+    """Scores that grow by what the keys' values say: e^{A·softplus(W·V + b)}, one number a key and KV head. Of more
+    keys than top_k those are seen where it is largest (Doge)."""
 
     top_k: Window  # keys that are seen
+    bias: bool = False  # of W
 
 
 class Attention(Sublayer, tag_field="sublayer", tag="attention", frozen=True, kw_only=True):

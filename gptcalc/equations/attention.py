@@ -308,7 +308,8 @@ def _dynamic(lines: Lines, a: Attention, mask: DynamicMask) -> Pairs:
     _, kv = head_indices(a)
     where, own = ix("s", kv), of_mask(kv)
     over = "w" if not kv else f"{{{kv},w}}"
-    lines.sum(f"Δ[s,{own}] = Σ_{over} V[{ix('s', kv, 'w')}]·W_Δ[{ix(kv, 'w')},{own}]", saved=2, W_Δ="mask.dt")
+    made = f"Δ[s,{own}] = Σ_{over} V[{ix('s', kv, 'w')}]·W_Δ[{ix(kv, 'w')},{own}]{plus(f'b_δ[{own}]', mask.bias)}"
+    lines.sum(made, saved=2, W_Δ="mask.dt", b_δ="mask.dt.bias")
     at = f"{own} = {kv or 0}"
     lines.pointwise(f"b_Δ[{where}] = exp(A[{own}]·softplus(Δ[s,{own}])), {at}", saved=2, A="mask.A")
     chosen = f"J({ix('t', kv)})"

@@ -37,7 +37,7 @@ def dynamically_masked(mask: DynamicMask, k: Array, v: Array, w: Weights, step: 
     (B, g, 1, T, S). A single query gathers its top_k keys; several ones, whose choices differ, are masked."""
     batch, g, keys, c = v.shape
     flat = v.swapaxes(1, 2).reshape(batch, keys, g * c)
-    grown = softplus(step.linear(flat, w, "dt", g)) * w("A", g)  # (B, S, g)
+    grown = softplus(step.linear(flat, w, "dt", g, bias=mask.bias)) * w("A", g)  # (B, S, g)
     bias = np.exp(grown).swapaxes(1, 2)[:, :, None]  # (B, g, 1, S)
     seen = step.mask(keys, None, None)
     if seen is not None:

@@ -24,8 +24,8 @@ MUTANTS: list[tuple[str, str, str, str, str]] = [
     # dynamic masks
     ("values say nothing of the scores", "differential", "bias = np.exp(grown)", "bias = 0.0 * np.exp(grown)", "doge"),
     ("one slope for all KV heads", "differential", '* w("A", g)', '* w("A", g)[:1]', "doge_masked"),
-    ("growth without softplus", "differential", 'softplus(step.linear(flat, w, "dt", g))',
-     'step.linear(flat, w, "dt", g)', "doge"),
+    ("growth without softplus", "differential", 'softplus(step.linear(flat, w, "dt", g, bias=mask.bias))',
+     'step.linear(flat, w, "dt", g, bias=mask.bias)', "doge"),
     ("all keys seen", "differential", "if keys > mask.top_k", "if False", "doge_masked"),
     ("fewer keys seen", "differential", "top(bias, mask.top_k)", "top(bias, mask.top_k - 1)", "doge_masked"),
     # compressed convolutional attention

@@ -839,3 +839,13 @@ def test_a_scaling_added_to_what_the_class_saved_is_the_full_layers(model_type: 
     assert {window: theta for window, (theta, _) in found.items()} == {8: 500_000, None: 20_000}
     assert found[8][1] is None
     assert found[None][1] is not None
+
+
+@pytest.mark.parametrize(("bias", "expected"), [(False, 136_776), (True, 137_552)])
+def test_biases_of_doge_s_attention_are_its_mask_s_too(bias: bool, expected: int) -> None:
+    """Of DogeForCausalLM; the bias is 64 + 2 · 32 + 64 of the projections and 2 of dt_proj, in each of 4 layers."""
+    config = {
+        "model_type": "doge", "vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": bias, "tie_word_embeddings": False,
+    }  # fmt: skip
+    assert total(config) == expected

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from gptcalc.sources.huggingface.llama import LLAMA, PREFIX
-from gptcalc.sources.huggingface.reader import Reader, sites, size
+from gptcalc.sources.huggingface.reader import Reader, flag, sites, size
 from gptcalc.sources.huggingface.tensors import bare, in_layers
 
 DOGE = LLAMA.but(
     document={
         "attn": {
             "qk_norm": "head",
-            "dynamic_mask": {"top_k": size("keep_window_size")},
+            "dynamic_mask": {"top_k": size("keep_window_size"), "bias": flag("attention_bias")},
             "residual_factors": {"stream": True},
         },
         "mlp": {"activation": LLAMA.document["mlp"], "residual_factors": {"stream": True}},
         "bias": sites(attn="attention_bias", mlp="mlp_bias"),
     },
-    only={"is_moe": False, "sliding_window": (), "attention_bias": False},
+    only={"is_moe": False, "sliding_window": ()},
     irrelevant=("num_experts", "num_experts_per_tok", "norm_topk_prob"),
     names=in_layers(
         PREFIX,
