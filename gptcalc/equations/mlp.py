@@ -161,6 +161,6 @@ def feed_forward(
     project(up, names.w_up, names.b_up, "up")
     slopes: dict[str, Any] = {}
     if activation.name == "xielu":
-        slopes = {"α_p": "alpha_p", "α_n": "alpha_n"}
+        slopes = {"α_p": Mark("alpha_p", "slope"), "α_n": Mark("alpha_n", "slope")}
     text = f"{names.hidden}[{here}] = {activation.text(up, gate)}"
     lines.pointwise(text, condition, 2 * kept, component, aside=ASIDES.get(activation.name, GATED), **slopes)

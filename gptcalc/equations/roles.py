@@ -96,5 +96,6 @@ Use: TypeAlias = Literal[
     "streams",  # which make several streams of one and one of several
     "coefficients",  # which say how streams mix
     "low rank",  # beside a residual
+    "slope",  # of an activation, one number for all its channels
     "other",
 ]

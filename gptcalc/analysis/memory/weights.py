@@ -351,6 +351,8 @@ class Weights:
 
     def _stored(self, entry: Entry, sizes: list[int], at: At) -> tuple[str, int]:
         """A tensor's type and bytes."""
+        if self.format is None and entry.tensor.weight.use == "slope":
+            return FP32.name, 0  # numbers of the file's header (conversion/, xielu)
         if self.format is None:
             copies, inputs, outputs = self._matrix(entry, sizes)
             type_ = self.gguf_type(entry, inputs, at)
