@@ -342,3 +342,10 @@ def test_a_type_that_an_engine_keeps_no_cache_in(engine: Engine, kv_dtype: str) 
     found = memory(model, kv_dtype=kv_dtype, engine=engine)
     assert f"kv: {said}" in found.estimated
     assert not any(line.startswith("kv") for line in found.exact)
+
+
+def test_heads_that_are_no_whole_blocks() -> None:
+    """llama.cpp v0.5.0 on such a file: K cache type q8_0 with block size 32 does not divide n_embd_head_k=80."""
+    with pytest.raises(InputError, match="heads of 80 channels are no whole blocks of 32"):
+        kv(decoder(2, 2, 80), kv_dtype="q8_0", engine="llama.cpp")
+    assert memory(decoder(2, 2, 80), kv_dtype="q8_0:fp16", engine="llama.cpp", flash_attn="off").kv_dtype == "q8_0:fp16"

@@ -242,7 +242,7 @@ PEFT = [json.loads(line) for line in (DATA / "peft_adapters.jsonl").read_text().
 
 @pytest.mark.parametrize("case", PEFT, ids=lambda case: f"{case['config']['model_type']}-{case['target']}")
 def test_as_many_as_peft(case: dict[str, Any]) -> None:
-    """30 types, with all-linear and with names of which a model may have some or none."""
+    """37 types, with all-linear and with names of which a model may have some or none."""
     model = build(read(case["config"]).document)
     how: dict[str, Any] = {"lora": f"4:{case['target']}", "context": 8}
     if case["trainable"] is None:
@@ -250,3 +250,15 @@ def test_as_many_as_peft(case: dict[str, Any]) -> None:
             training(model, **how)
         return
     assert training(model, **how).trainable == case["trainable"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "lora", "said"),
+    [
+        ("mamba2-130m", "16:all", "refuses all-linear"),  # _check_lora_target_modules_mamba
+        ("deepseek-v3", "16:gate_proj,down_proj", "only with up_proj"),  # _convert_peft_config_moe
+    ],
+)
+def test_what_peft_refuses(preset: str, lora: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        training(load(preset).architecture, lora=lora, context=8)

@@ -14,7 +14,7 @@ from gptcalc.analysis.memory.pools import CONSTANT, Kind, Pool
 from gptcalc.analysis.memory.room import Room, room
 from gptcalc.analysis.memory.sharding import Layout, held_by_several, local
 from gptcalc.answers import Outcome
-from gptcalc.architecture import Architecture, CompressedAttention, LatentAttention, rotated, sublayers
+from gptcalc.architecture import Architecture, Attention, CompressedAttention, LatentAttention, rotated, sublayers
 from gptcalc.conventions import AUTO, CacheForm, CacheRun, Engine, RoomRun, possible
 from gptcalc.dtypes import BF16, FP8, FP8_DS_MLA, FP8_SCALED, FP16, FP32, GGML, NVFP4, DType, dtype
 from gptcalc.equations import Constant, Entries, Equations, Layer, Line, OfSource, Pairs, Stage, equations
@@ -154,6 +154,20 @@ def not_kept(engine: Engine, kv_dtype: str) -> str | None:
     return f"{engine} keeps no cache in {odd[0]}; it does in {', '.join(IN[engine])}" if odd else None
 
 
+def check_heads(architecture: Architecture, engine: str, kv_dtype: str) -> None:
+    """InputError where llama.cpp doesn't start, as flash attention reads heads in whole blocks (llama-context.cpp,
+    llama_init_from_model)."""
+    if engine != "llama.cpp":
+        return
+    k, _, v = kv_dtype.partition(":")
+    for mixer in architecture.mixers():
+        if isinstance(mixer, Attention) and not mixer.source:
+            for type_, width in ((dtype(k), mixer.d_head), (dtype(v or k), mixer.d_v)):
+                if width % type_.block:
+                    problem = f"llama.cpp stops, as heads of {width} channels are no whole blocks of {type_.block}"
+                    raise InputError(f"--kv-dtype {kv_dtype}: {problem}", "use fp16 or bf16", "unsupported")
+
+
 #: the kind of cache by what is stored, where nothing limits it
 KINDS: dict[Stored, Kind] = {
     "keys": "full", "values": "full", "latent": "latent", "rotary key": "latent", "index keys": "index",
@@ -229,6 +243,7 @@ def cached(architecture: Architecture, how: CacheRun) -> KVCache:
     length, batch, engine = how.length(architecture), how.batch, how.engine
     source = how.source_length(architecture)
     kv_dtype = kept_in(architecture, engine, how.kv_dtype)
+    check_heads(architecture, engine, kv_dtype)
     kept = types(kv_dtype, how.state_dtype, engine)
     how.check_modules(architecture)
     check_runs(engine, architecture)

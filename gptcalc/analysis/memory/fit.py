@@ -227,15 +227,21 @@ def _changes(asked: Asked, run: Inference, found: Fit, widest: str | None) -> It
     yield from less_work(found)
     if widest is not None:
         yield "dtype", widest
-    for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
-        if not_kept(run.how.engine, kv_dtype) is None and asked.fits(run.changed(kv_dtype=kv_dtype)):
-            yield "kv_dtype", kv_dtype
-            break
+    yield from smaller_cache(asked, run)
     if run.how.engine == "llama.cpp":
         yield from less_on_the_device(asked, run)
         yield from more_devices(asked, lambda pp: run.changed(pp=pp), "pp")
         return
     yield from more_devices(asked, lambda tp: run.changed(tp=tp, dp=run.parallel.dp))
+
+
+def smaller_cache(asked: Asked, run: Inference) -> Iterator[tuple[str, Any]]:
+    """The first of the types in which the engine keeps caches that would do."""
+    with suppress(InputError):  # heads are no whole blocks
+        for kv_dtype in ("q8_0", "q4_0") if run.how.engine == "llama.cpp" else ("fp8",):
+            if not_kept(run.how.engine, kv_dtype) is None and asked.fits(run.changed(kv_dtype=kv_dtype)):
+                yield "kv_dtype", kv_dtype
+                return
 
 
 def less_on_the_device(asked: Asked, run: Inference) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gptcalc.analysis.memory import sglang
-from gptcalc.analysis.memory.cache import kept_in, not_kept, pools, types
+from gptcalc.analysis.memory.cache import check_heads, kept_in, not_kept, pools, types
 from gptcalc.analysis.memory.drafting import beside, check_pair, said
 from gptcalc.analysis.memory.engines import NEWEST, Held, Paging, check_runs, chunk_of, form_of, held
 from gptcalc.analysis.memory.forms import is_published, published
@@ -79,6 +79,8 @@ class Inference:
             problem = f"--prefill-chunk: {architecture.name} sees all tokens at once, so no pass takes a part"
             raise InputError(problem, "leave it out", "usage")
         kv_dtype = kept_in(architecture, how.engine, how.kv_dtype)
+        if how.flash_attn == "on":
+            check_heads(architecture, how.engine, kv_dtype)
         if how.kv_dtype != kv_dtype:
             how = replace(how, kv_dtype=kv_dtype)
         self.architecture = architecture

@@ -41,8 +41,30 @@ BESIDE = ("looked-up keys", "looked-up values")
 QKV = "attn.q+attn.k+attn.v"
 GATE_UP = "mlp.gate+mlp.up"
 FUSED = {"qkv": QKV, "kv": "attn.k+attn.v", "gate_up": GATE_UP, "shared_gate_up": "moe.shared.gate+moe.shared.up"}
-#: every published class keeps those of latent attention so
-LATENT = ("attn.kv_a+attn.k_rope", "attn.k_b+attn.v_b")
+#: every published class keeps those of latent attention, of Mamba and of short convolutions so
+TOGETHER = (
+    "attn.kv_a+attn.k_rope",
+    "attn.k_b+attn.v_b",
+    "mamba.z+mamba.x",
+    "mamba.dt_a+mamba.B+mamba.C",
+    "mamba2.z+mamba2.x+mamba2.B+mamba2.C+mamba2.dt",
+    "conv.B+conv.C+conv.x",
+)
+Q_GATE = "attn.q+attn.gate"
+#: those of single architectures (transformers 5.24, modeling_qwen3_next.py, modeling_qwen3_5.py)
+IN_ONE: dict[Ggml, tuple[str, ...]] = {
+    "qwen3next": (Q_GATE, "linear.q+linear.k+linear.v+linear.gate", "linear.beta+linear.decay"),
+    "qwen35": (Q_GATE, "linear.q+linear.k+linear.v"),
+    "qwen35moe": (Q_GATE, "linear.q+linear.k+linear.v"),
+}
+#: architectures whose class has an nn.Linear for its router
+LINEAR_ROUTER: frozenset[Ggml] = frozenset({"dbrx", "phimoe"})
+#: whose out_proj PEFT refuses to adapt (tuners/tuners_utils.py, _check_lora_target_modules_mamba)
+NO_OUT: frozenset[Ggml] = frozenset({"falcon-h1", "mamba", "mamba2", "nemotron_h"})
+#: those with experts whose old names are w1, w3 and w2 (_MODEL_TO_CONVERSION_PATTERN: mixtral)
+NUMBERED: frozenset[Ggml] = frozenset({"llama", "minimax-01", "minimax-m2"})
+#: of experts that became one, each has a rank of its own
+EXPERTS_GATE_UP = "moe.gate+moe.up"
 SPELLINGS = {"all-linear": ALL, "attn.qkv": QKV, "mlp.gate_up": GATE_UP}
 
 MAX_RANK = 1_000_000
@@ -71,15 +93,35 @@ class LoRA(NamedTuple):
 
     def groups(self) -> tuple[str, ...]:
         """The matrices that are one in the published class."""
-        return (*(FUSED[word] for word in self.storage.fused), *LATENT)
+        fused = [FUSED[word] for word in self.storage.fused]
+        return (*fused, *TOGETHER, *IN_ONE.get(self.storage.gguf, ()))
 
     def resolved(self) -> tuple[str, ...]:
         """The targets as keys; a module's name that the model doesn't have stays as it is."""
-        return tuple(dict.fromkeys(key for word in self.targets or self.default() for key in self._keys(word)))
+        words = self.targets or self.default()
+        named = self._experts(words)
+        keys = [key for word in words if word not in named for key in self._keys(word)]
+        return tuple(dict.fromkeys([*keys, *named.values()]))
 
     def _keys(self, word: str) -> tuple[str, ...]:
         found = tuple(key for name, key in self._modules() if name == word)
         return found or (SPELLINGS.get(word, word),)
+
+    def _experts(self, words: Sequence[str]) -> dict[str, str]:
+        """Words that PEFT takes for names of experts' matrices, with what they mean: no other gate, up and down. What
+        became one can only be adapted together (PEFT 0.21, _convert_peft_config_moe)."""
+        if not self.storage.lora_experts or self.storage.gguf in NUMBERED:
+            return {}
+        names = self.storage.modules
+        known = {names.gate: EXPERTS_GATE_UP, names.up: EXPERTS_GATE_UP, names.down: "moe.down", "gate": "moe.router"}
+        found = {word: known[word] for word in words if word in known}
+        missing = {names.gate, names.up} - found.keys()
+        if len(missing) == 1:
+            (other,) = {names.gate, names.up} - missing
+            raise InputError(
+                f"--lora: PEFT adapts the experts' {other} only with {missing.pop()}, as they are one", kind="usage"
+            )
+        return found
 
     def _modules(self) -> Iterator[tuple[str, str]]:
         """What the published class calls its projections, and the keys of each."""
@@ -87,13 +129,16 @@ class LoRA(NamedTuple):
         for word in fused:
             yield getattr(names, word), FUSED[word]
         if "qkv" not in fused:
-            yield names.q, "attn.q"
+            yield names.q, Q_GATE if Q_GATE in self.groups() else "attn.q"
             if "kv" not in fused:
                 yield from ((names.k, "attn.k"), (names.v, "attn.v"))
         yield names.out, "attn.out"
         if "gate_up" not in fused:
             yield from ((names.gate, "mlp.gate"), (names.up, "mlp.up"))
         yield names.down, "mlp.down"
+        if "shared_gate_up" not in fused:
+            yield from ((names.gate, "moe.shared.gate"), (names.up, "moe.shared.up"))
+            yield names.down, "moe.shared.down"
 
     def in_all(self, weight: Weight) -> bool:
         """Whether PEFT's all-linear means this matrix."""
@@ -101,7 +146,7 @@ class LoRA(NamedTuple):
         if weight.component == "experts":
             return experts and weight.use in ("gate", "up", "down")
         if weight.use == "router":
-            return experts and weight.component == "router"
+            return (experts or self.storage.gguf in LINEAR_ROUTER) and weight.component == "router"
         if experts and weight.use in ("gate", "up", "down"):
             return False  # PEFT takes their names for the experts'
         return weight.component in LAYERS or weight.use in BESIDE
@@ -143,6 +188,12 @@ def parsed(text: str, storage: Storage = PLAIN) -> LoRA:
     if "" in words:
         raise InputError(f"--lora {printable(text)!r}: no target behind the mark", example, "usage")
     whole = next((word for word in (EVERY, ALL) if word in words), None)
+    if whole == ALL and storage.gguf in NO_OUT:
+        raise InputError(
+            f"--lora {printable(text)}: PEFT adapts no out_proj of Mamba's models, so it refuses all-linear",
+            f"name some, or write --lora {rank}:{EVERY} for every matrix of the layers",
+            "usage",
+        )
     return LoRA(int(rank), (whole,) if whole is not None else tuple(dict.fromkeys(words)), storage)
 
 
@@ -170,7 +221,7 @@ def check(shares: Iterable[Share], chosen: LoRA) -> None:
     """Every key that was named must be there; of modules' names and of default targets, one."""
     listed = list(shares)
     missing = [key for key in chosen.resolved() if not adapters(listed, chosen._replace(targets=(key,)))]
-    wrong = [key for key in missing if chosen.targets and not key.isidentifier()]  # a key, no module
+    wrong = [key for key in missing if key in chosen.targets and not key.isidentifier()]  # a key, no module
     if not missing or (not wrong and len(missing) < len(chosen.resolved())):
         return
     names = sorted({s.tensor.weight.plain for s in listed if s.tensor.kind == "matrix"})
@@ -201,7 +252,7 @@ def _matching(matrices: list[Share], target: str, chosen: LoRA) -> Iterator[Adap
 
 def _linear(matrices: Sequence[Share], chosen: LoRA) -> Iterator[Adapter]:
     """Matrices that are one get one adapter; experts' gate and up, too, with twice the rank."""
-    groups = [group.split("+") for group in (*chosen.groups(), "moe.gate+moe.up")]
+    groups = [group.split("+") for group in (*chosen.groups(), EXPERTS_GATE_UP)]
     together: list[list[Share]] = []
     newest: dict[str, list[Share]] = {}
     for share in matrices:
@@ -223,7 +274,8 @@ def _fused(groups: list[list[Share]], target: str) -> Iterator[Adapter]:
         first, *others = (_adapter(share, target) for share in parts)
         if any((o.inputs, o.copies, o.times) != (first.inputs, first.copies, first.times) for o in others):
             raise InputError(f"--lora {target}: these matrices differ in their inputs", "name them apart", "usage")
-        yield first._replace(outputs=first.outputs + sum(o.outputs for o in others))
+        ranks = len(parts) if target == EXPERTS_GATE_UP else 1
+        yield first._replace(outputs=first.outputs + sum(o.outputs for o in others), ranks=ranks)
 
 
 def _adapter(share: Share, target: str) -> Adapter:
