@@ -103,6 +103,7 @@ def test_copies_of_a_few_layers(model_type: str, n_layers: int, expected: int) -
         ({}, "rope"),
         ({"rope_parameters": None}, "rope"),
         ({"rope_theta": None}, "none"),
+        ({"rope_theta": None, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}, "rope"),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": None}}, "none"),
     ],
 )
@@ -839,6 +840,13 @@ def test_a_scaling_added_to_what_the_class_saved_is_the_full_layers(model_type: 
     assert {window: theta for window, (theta, _) in found.items()} == {8: 500_000, None: 20_000}
     assert found[8][1] is None
     assert found[None][1] is not None
+
+
+def test_a_flat_partial_rotary_factor_is_none_of_gpt_neox() -> None:
+    """Its class takes rotary_pct, 0.25 where it isn't said; logits of transformers 5.24 agree."""
+    found = read({"model_type": "gpt_neox", **SMALL, "partial_rotary_factor": 1.0})
+    assert any("partial_rotary_factor = 1.0 is ignored" in note for note in found.notes)
+    assert found.whole["rope"]["fraction"] == 0.25
 
 
 @pytest.mark.parametrize(("bias", "expected"), [(False, 136_776), (True, 137_552)])

@@ -98,6 +98,17 @@ _neox_block: Names = {
     "mlp.down": "mlp.dense_4h_to_h",
 }
 
+FLAT = "partial_rotary_factor"
+
+
+def share(fields: Fields) -> float | None:
+    """The share of channels that turn. Outside rope_parameters the class takes it from rotary_pct alone."""
+    given, other = fields.number("rotary_pct"), fields.number(FLAT)
+    if other is not None and other != given:
+        fields.notes.append(f"{fields.within}{FLAT} = {other} is ignored: the class reads rotary_pct, which is {given}")
+    return given
+
+
 GPT_NEOX = Reader(
     defaults={"rotary_pct": 0.25},
     document={
@@ -111,7 +122,7 @@ GPT_NEOX = Reader(
         "d_ff": size("intermediate_size"),
         "layers": when("use_parallel_residual", "n*attn|mlp", "n*attn+mlp"),
         "tying": flag("tie_word_embeddings"),
-        "rope": rope("rotary_emb_base", fraction=("rotary_pct", "partial_rotary_factor")),
+        "rope": rope("rotary_emb_base", fraction=Hole(share)),
         "norm": layernorm(),
         "parallel_norm": "separate",
         "mlp": activation("hidden_act", gated=False),

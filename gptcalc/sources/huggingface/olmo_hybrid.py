@@ -39,9 +39,10 @@ def fourth(unit: str, other: str) -> Callable[[Fields, int], Sequence[str]]:
 
 
 def position(fields: Fields) -> str | None:
-    """Nothing turns where the base is null."""
-    said = (fields.values, fields.mapping("rope_scaling") or fields.mapping("rope_parameters") or {})
-    return "none" if any("rope_theta" in where and where["rope_theta"] is None for where in said) else None
+    """Nothing turns where the base is null: that of the rotary parameters, else the config's own."""
+    said = (fields.mapping("rope_scaling") or fields.mapping("rope_parameters") or {}, fields.values)
+    base = next((where["rope_theta"] for where in said if "rope_theta" in where), 0)
+    return "none" if base is None else None
 
 
 OLMO_HYBRID = OLMO2.but(

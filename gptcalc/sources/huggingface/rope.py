@@ -67,6 +67,7 @@ def rope(
             base = own.get("rope_theta", number_of(source, fields))
             fields.get("rope_theta")
         flat = fields.values.get("rope_theta") if layer_type == FULL and not isinstance(theta, Hole) else None
+        base = THETA if base is None else base
         if flat is not None and base != flat:
             fields.notes.append(f"{fields.within}rope_theta = {shown(flat)} gives way to {shown(base)}")
         part = None if fraction is None else own.get("partial_rotary_factor", number_of(fraction, fields))
@@ -80,7 +81,7 @@ def rope(
         if part is not None and "partial_rotary_factor" in own:
             turning = None  # the share stands nearer
         return {
-            "theta": positive(base if base is not None else THETA, f"{fields.within}rope_theta"),
+            "theta": positive(base, f"{fields.within}rope_theta"),
             "fraction": None if part is None or turning else positive(part, f"{fields.within}partial_rotary_factor"),
             "channels": turning,
             "pairing": pairing.read(fields) if isinstance(pairing, Hole) else pairing,
