@@ -29,9 +29,13 @@ def checked(model: str, rows: Sequence[Mapping[str, Any]]) -> Checked:
     return Checked(model, all(row["ok"] for row in rows), tuple(Figure(**row) for row in rows))
 
 
-def view(rows: Sequence[Mapping[str, Any]], what: str, only_wrong: bool = False) -> View:
-    """Every row under its keys (or those that are wrong), and how many are right."""
-    shown = [row for row in rows if not row["ok"]] if only_wrong else rows
+#: above this only what is wrong is shown
+MANY = 20
+
+
+def view(rows: Sequence[Mapping[str, Any]], what: str) -> View:
+    """Every row under its keys (or, of many, those that are wrong), and how many are right."""
+    shown = [row for row in rows if not row["ok"]] if len(rows) > MANY else rows
     keys = list(rows[0]) if rows else []
     columns = [Column(key, key, "number" if key in ("expected", "found") else "text") for key in keys]
     table = Table(columns, [[row[key] for key in keys] for row in shown])

@@ -14,8 +14,6 @@ from gptcalc.options import Option
 
 RESULT = "gptcalc.report.checked:Checked"
 
-#: above this only what differs is shown
-MANY = 20
 #: whose keys --expect knows
 ANALYSES = ("params", "kv", "memory", "flops")
 
@@ -63,7 +61,7 @@ def command(
 
     name = loaded.architecture.name
     found = checked(name, rows)
-    return Answer(found, show("checked", rows, name, len(rows) > MANY), warnings, 0 if found.ok else 1)
+    return Answer(found, show("checked", rows, name), warnings, 0 if found.ok else 1)
 
 
 def _write(path: str, architecture: Architecture, how: LockRun) -> None:
