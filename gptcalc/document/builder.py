@@ -55,6 +55,8 @@ from gptcalc.errors import InputError, did_you_mean, printable
 
 #: keys that are there for sublayers alone; a number of heads is often said where nothing reads it
 INHERITED = ("n_kv_heads", "d_head", "d_ff")
+#: sections, each like the next
+MAX_CHAIN = 64
 
 
 class Builder:
@@ -369,6 +371,8 @@ class Builder:
         """A section's kind and its own keys laid over those of the section it is like."""
         if name in chain:
             raise InputError(f"{name}.like: sections refer to each other in a circle")
+        if len(chain) >= MAX_CHAIN:
+            raise InputError(f"{chain[0]}.like: more than {MAX_CHAIN} sections one behind the other")
         own = self.sections.get(name)
         if own is None:
             if name in KINDS:

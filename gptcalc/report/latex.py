@@ -131,12 +131,22 @@ def character(sign: str) -> str:
     raise KeyError(sign)
 
 
+def _is_known(sign: str) -> bool:
+    """Whether there is a word for a character: a model may be called anything."""
+    try:
+        return bool(character(sign)) and sign.isprintable()
+    except (KeyError, ValueError):
+        return False
+
+
 def plain(text: str) -> str:
     """Text outside of formulas: what is not ASCII is set as a small formula."""
     found = []
     for sign in unicodedata.normalize("NFC", text):
         base, mark = marked(sign)
-        if sign.isascii():
+        if not _is_known(base):
+            found.append(f"\\texttt{{U+{ord(sign):04X}}}")
+        elif sign.isascii():
             found.append(SPECIAL.get(sign, sign))
         elif mark in MARKS:
             found.append(f"\\ensuremath{{\\{MARKS[mark]}{{{character(base)}}}}}")

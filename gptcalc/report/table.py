@@ -99,7 +99,7 @@ def cells(table: Table, bars: bool = False) -> list[Cells]:
             role = "exact"
         elif column.kind == "figure":
             role = "figure"
-        found.append(Cells(column.title, column.kind not in WORDS, texts, role, column.needed))
+        found.append(Cells(printable(column.title, 500), column.kind not in WORDS, texts, role, column.needed))
         if column.kind in SHORT:
             found.append(Cells("", True, ["" if v is None else SHORT[column.kind](v) for v in values], "short"))
         if column.kind == "share" and bars:

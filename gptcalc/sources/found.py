@@ -136,12 +136,23 @@ def _from_alias(reference: str) -> Source:
     shown = printable(reference, 200)
     named = reference.endswith(FILE_SUFFIXES) and "://" not in reference
     if repo is None or named or reference.startswith((".", "/", "~")):
-        raise InputError(f"{shown}: no such file or folder", kind="file")
+        raise InputError(f"{shown}: {_why_not_there(reference)}", kind="file")
     try:
         return _from_hub(repo)
     except InputError as error:
         near = did_you_mean(repo.id.rsplit("/", 1)[1].lower(), preset.names()) if error.kind in UNFOUND else None
         raise InputError(error.message, "; ".join(filter(None, (near, error.hint))), error.kind) from None
+
+
+def _why_not_there(path: str) -> str:
+    """That a file is missing, or that its folder may not be looked into."""
+    try:
+        os.lstat(path)
+    except PermissionError as error:
+        return (error.strerror or str(error)).lower()
+    except (OSError, ValueError):
+        pass
+    return "no such file or folder"
 
 
 def _from_hub(repo: Repository) -> Source:

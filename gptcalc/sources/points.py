@@ -35,7 +35,7 @@ def opened(path: str) -> PointsFile:
     try:
         found: PointsFile = kind(path)
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no text"
+        reason = (getattr(error, "strerror", None) or "is no text").lower()
         raise InputError(f"{file_name(path)}: {reason}") from None
     if not found.number:
         raise InputError(f"{file_name(path)}: no points in it", "a line of keys, and a row a point")

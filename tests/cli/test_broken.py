@@ -317,3 +317,39 @@ def test_a_file_deep_in_folders_is_named_whole(arguments: tuple[str, ...], gptca
     found = gptcalc(*arguments, str(file), *(["gpt2"] if "--expect" in arguments else []))
     assert (found.status, found.out, len(found.lines)) == (2, "", 1)
     assert str(file) in found.err
+
+
+CHAIN = {"layers": "2*a999+mlp", **{f"a{n}": {"like": f"a{n - 1}" if n else "attn"} for n in range(1000)}}
+
+
+def test_a_long_chain_of_sections_is_refused(gptcalc: Command, tmp_path: Path) -> None:
+    found = gptcalc("params", written(tmp_path, {**TINY, **CHAIN}))
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert "a999.like: more than 64 sections" in found.err
+
+
+def test_any_name_can_be_set_in_a_table_and_in_latex(gptcalc: Command, tmp_path: Path) -> None:
+    """An escape sequence, a mark that turns the line round, and what LaTeX has no word for."""
+    path = written(tmp_path, {**TINY, "name": "a\x1b[31m\u202e模"})
+    for arguments in (("diff", path, path), ("diff", path, path, "--format", "markdown")):
+        assert not {"\x1b", "\u202e"} & set(gptcalc(*arguments).out)
+    found = gptcalc("explain", path, "--format", "latex")
+    assert found.status == 0
+    assert not {"\x1b", "\u202e", "模"} & set(found.out)
+    assert "a\\texttt{U+001B}[31m\\texttt{U+202E}\\texttt{U+6A21}" in found.out
+
+
+def test_a_folder_that_cannot_be_read_is_neither_empty_nor_missing(
+    gptcalc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system answers who is not root."""
+
+    def refused(path: object, *_: object, **__: object) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refused)
+    found = gptcalc("presets", "--check", tmp_path)
+    assert (found.status, found.out) == (2, "")
+    assert "permission denied" in found.err
+    monkeypatch.setattr(os, "lstat", refused)
+    assert "permission denied" in gptcalc("params", tmp_path / "closed" / "config.json").err

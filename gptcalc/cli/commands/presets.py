@@ -95,9 +95,11 @@ def _checked(folder: str) -> Answer:
     import os
 
     from gptcalc.sources import load, preset
+    from gptcalc.sources.paths import files_in
 
     if not os.path.isdir(folder):
         raise InputError(f"--check {file_name(folder)}: no such folder", kind="file")
+    files_in(folder)  # one that can't be read is no empty one
     listed = preset.names(folder)
     if not listed:
         raise InputError(f"--check {file_name(folder)}: no {preset.SUFFIX} file there", kind="file")
