@@ -127,7 +127,7 @@ MUTANTS = [
     ("sharding", "pp - 1 - left <= stage < pp - 1", "stage >= pp - left", "stages"),
     ("sharding", "return min(self.tp, self.tp * self.dp // self.ep)", "return self.tp", "experts"),
     ("sharding", "share, left = divmod(batch, self.dp)", "share, left = batch, 0", "ranks"),
-    ("live", "value.last = at", "pass", "pass"),  # nothing is held to its last use
+    ("live", "found[value.last].append(value)", "found[-1].append(value)", "pass"),  # all is held to the end
     ("sharding", "chosen.active *", "chosen.total *", "pass of experts"),
     ("inference", "Stage(sum([row.total for", "Stage(sum([row.bytes for", "stages"),
     ("account", "within - share.whole.total", "within", "norms on 16"),

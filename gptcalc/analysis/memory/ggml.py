@@ -25,7 +25,6 @@ may be of those whose operations aren't known (RWKV-6, lightning attention).
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Sequence, Set
 from copy import copy
 from functools import lru_cache
@@ -36,6 +35,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gptcalc.analysis.memory.arena import NOWHERE, Arena, Block
 from gptcalc.analysis.memory.ggml_recurrent import ONTO_STREAM, Operation, operations
 from gptcalc.analysis.memory.live import Value, elements, lives
 from gptcalc.analysis.memory.sharding import Layout, share
@@ -108,56 +108,12 @@ class Step(Struct, frozen=True):
     attends: Attends = ""
 
 
-Block: TypeAlias = tuple[int, int]
-NOWHERE: Block = (0, 0)
-
-
-class Arena:
-    """A buffer that grows: the smallest freed block that is large enough is taken, else the end."""
-
-    def __init__(self) -> None:
-        self.free: list[Block] = []  # offset and size, in order
-        self.end = 0
-        self.peak = 0
-
-    def take(self, size: int) -> Block:
-        at, best = -1, 0
-        for k, (_, n) in enumerate(self.free):
-            if n >= size and (at < 0 or n <= best):
-                at, best = k, n
-        if at < 0:
-            block = self.end, size
-            self.end += size
-            self.peak = max(self.peak, self.end)
-            return block
-        offset, _ = self.free.pop(at)
-        if best > size:
-            self.free.insert(at, (offset + size, best - size))
-        return offset, size
-
-    def give(self, block: Block) -> None:
-        """Free a block. It joins its neighbours, or the end."""
-        offset, size = block
-        if not size:
-            return
-        at = bisect(self.free, block)
-        if at < len(self.free) and self.free[at][0] == offset + size:
-            size += self.free.pop(at)[1]
-        if at and sum(self.free[at - 1]) == offset:
-            at -= 1
-            offset, before = self.free.pop(at)
-            size += before
-        if offset + size == self.end:
-            self.end = offset
-        else:
-            self.free.insert(at, (offset, size))
-
-
 class Part:
     """A layer as operations on blocks."""
 
-    def __init__(self, layer: Layer, d: int, onto: bool) -> None:
-        """d: width of the stream; onto: what is made is added to the stream, else the stream to it."""
+    def __init__(self, layer: Layer, d: int, onto: bool, fused: bool = False) -> None:
+        """d: width of the stream; onto: what is made is added to the stream, else the stream to it; fused: one matrix
+        makes queries, keys and values, which are seen as parts of one value."""
         found = lives(layer)
         self.lines, self.made = found.lines, found.made
         self.read = [[] if line.kind == "read" else values for line, values in zip(self.lines, found.read, strict=True)]
@@ -167,6 +123,7 @@ class Part:
         self.left: dict[str, int] = {}  # what is there behind it
         self._blocks: dict[Value, int] = {}
         self._numbers = count()
+        self.seen_in = _seen_in(self.lines) if fused else {}
         self._roots()
         self.onto = onto
         self.seen: set[Value] = set()  # of which a view goes on
@@ -194,6 +151,12 @@ class Part:
         """Values that lie in the same block, and until when that is needed."""
         last: dict[Value, int] = {}
         for at, (line, value, operands) in enumerate(zip(self.lines, self.made, self.read, strict=True)):
+            if at in self.seen_in and value is not None:
+                whole = self.made[self.seen_in[at]]
+                assert whole is not None
+                self.root[value] = whole
+                self.left[value.reference.name] = self._block(whole)
+                continue
             for operand in operands:
                 self.root.setdefault(operand, operand)
                 last[self.root[operand]] = at
@@ -231,6 +194,9 @@ class Part:
                 found.append(Step(None, frees=frees, attends=attends))
                 continue
             extent = self._extent(value)
+            for other, whole_ in self.seen_in.items():
+                if whole_ == at and (part := self.made[other]) is not None:
+                    extent = replace(extent, token=extent.token + self._extent(part).token)
             if attends == "result":
                 extent = replace(extent, half=self.cached, window=_is_windowed(line.condition))
             over: tuple[int, ...] = ()
@@ -295,9 +261,9 @@ class Part:
 
 
 @lru_cache(maxsize=128)
-def laid_out(layer: Layer, d: int, onto: bool) -> Part:
+def laid_out(layer: Layer, d: int, onto: bool, fused: bool) -> Part:
     """The same part for all ways to split a model that are tried."""
-    return Part(layer, d, onto)
+    return Part(layer, d, onto, fused)
 
 
 def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block], work: Work) -> None:
@@ -319,6 +285,19 @@ def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block],
             blocks[step.result] = arena.take(size)
     for number in frees:
         arena.give(blocks.pop(number))
+
+
+def _seen_in(lines: Sequence[Line]) -> dict[int, int]:
+    """Of the lines that make keys and values those that make the queries beside them."""
+    first: dict[str, int] = {}
+    found: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        uses = {weight.use for weight in line.weights.values()}
+        if "queries" in uses:
+            first[line.part] = at
+        elif not uses.isdisjoint(("keys", "values")) and line.part in first:
+            found[at] = first[line.part]
+    return found
 
 
 def _attends(line: Line, is_of_pairs: bool) -> Attends:
@@ -381,8 +360,17 @@ def _joined(lines: Sequence[Line], pairs: Sequence[bool]) -> dict[int, int]:
 class Graph:
     """The operations of a device's part of a pass."""
 
-    def __init__(self, layers: Sequence[tuple[Layer, int]], d: int, v: int, copied: int = 0, streams: int = 1) -> None:
-        """layers: those on the device, with how often each runs; d: width of the stream; v: of logits.
+    def __init__(
+        self,
+        layers: Sequence[tuple[Layer, int]],
+        d: int,
+        v: int,
+        copied: int = 0,
+        streams: int = 1,
+        fused: bool = False,
+    ) -> None:
+        """layers: those on the device, with how often each runs; d: width of the stream; v: of logits; fused: whether
+        one matrix makes queries, keys and values.
 
         streams: values as wide as the stream that an earlier device passes on; copied: bytes of the largest matrix that
         is copied in from the host.
@@ -390,7 +378,7 @@ class Graph:
         self.d, self.v, self.streams, self.copied = d, v, streams, copied
         self._known: dict[tuple[Work, int], int] = {}
         onto = any(isinstance(mixer, ONTO_STREAM) for layer, _ in layers for mixer in sublayers(layer.block))
-        self.parts = [part for layer, times in layers for part in [laid_out(layer, d, onto)] * min(times, TIMES)]
+        self.parts = [part for layer, times in layers for part in [laid_out(layer, d, onto, fused)] * min(times, TIMES)]
         self.by_sequence = any(step.extent.sequence for part in self.parts for step in part.steps)
         self.margin = MARGIN if all(part.known for part in self.parts) else MARGIN_UNKNOWN
         kept = [line for layer, _ in layers for line in layer.lines if isinstance(line.kept, Pairs)]

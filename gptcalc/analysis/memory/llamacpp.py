@@ -8,6 +8,7 @@ from copy import copy
 from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
 from gptcalc.analysis.memory.ggml import COPIES, Graph, Work
+from gptcalc.analysis.memory.mixes import traits
 from gptcalc.architecture import Architecture
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import BF16, FP32
@@ -41,7 +42,9 @@ class Buffers:
             logits = architecture.v if number == len(counts) - 1 else 0
             streams = 2 if number and copies > 1 else 1  # the stream, and its norm
             parts = [(stage, times) for stage, times in stages if times]
-            self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams))
+            self.graphs.append(
+                Graph(parts, architecture.d, logits, copied * helps, streams, traits(architecture).fused)
+            )
 
     def copying(self, copied: int) -> Buffers | None:
         """The same where the largest matrix on the host has so many bytes; None where there is none now, or was none,

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture, Attention, AttentionExperts, Experts, Ggml
+from gptcalc.architecture import Architecture, Attention, AttentionExperts, Block, Experts, Ggml, sublayers
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
 from gptcalc.equations.roles import Use
 from gptcalc.errors import InputError, printable
@@ -89,6 +89,11 @@ BIG: dict[Ggml, tuple[int, bool]] = {
     "olmo": (80, False),
     "jais2": (68, False),
 }
+
+
+#: architectures whose files have KV heads by layers: that there are few goes by the first, which may have none
+#: (src/llama-hparams.cpp, n_gqa)
+BY_LAYER: frozenset[Ggml] = frozenset({"granitehybrid", "jamba", "lfm2", "lfm2moe", "nemotron_h"})
 
 
 class Mix(Struct, frozen=True):
@@ -173,6 +178,8 @@ def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
                 n_experts = n_experts or n
             case Attention() if not ratio:
                 ratio = mixer.n_heads // mixer.n_kv_heads
+    if architecture.storage.gguf in BY_LAYER and not attends(next(architecture.blocks())):
+        ratio = 0
     ratio = ratio or 1
     storage = architecture.storage
     mtp = architecture.mtp.n if architecture.mtp is not None and storage.mtp else 0
@@ -196,6 +203,10 @@ def alike(model: Traits) -> Traits:
     return replace(
         model, n_layers=0, is_70b=False, n_experts=experts, heads_per_kv_head=4 if model.heads_per_kv_head >= 4 else 1
     )
+
+
+def attends(block: Block) -> bool:
+    return any(isinstance(mixer, Attention) for mixer in sublayers(block))
 
 
 def by_layer(mix: str) -> frozenset[Rule]:
