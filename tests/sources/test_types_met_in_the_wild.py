@@ -21,6 +21,7 @@ TELECHAT_7B = {
 }  # fmt: skip
 TELECHAT_12B_V2 = {
     **TELECHAT_7B, "hidden_size": 5120, "n_head": 32, "n_layer": 38, "vocab_size": 120000, "tie_word_embeddings": False,
+    "offset_alibi": 100,
 }  # fmt: skip
 QWEN_7B_OLDER = {
     "model_type": "qwen", "architectures": ["QWenLMHeadModel"], "n_embd": 4096, "n_head": 32, "n_layer": 32,

@@ -25,7 +25,7 @@ TELECHAT = Reader(
     only={"apply_residual_connection_post_layernorm": False, "embed_layernorm": False, "hidden_act": "silu"},
     irrelevant=frozenset(
         {"n_inner", "flash_attn", "training_seqlen", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact",
-         "masked_softmax_fusion", "base_seqlen", "logn", "unk_token_id"}
+         "masked_softmax_fusion", "base_seqlen", "logn", "unk_token_id", "offset_alibi"}
     ),
     names={
         "embedding.token": ("transformer.word_embeddings", "word_embeddings"),
