@@ -125,8 +125,8 @@ def kept_in(architecture: Architecture, engine: str, asked: str = AUTO) -> str:
     """In what an engine keeps a cache; where nothing is asked for, as vLLM's and SGLang's --kv-cache-dtype auto."""
     if asked != AUTO:
         names = {dtype(word or asked, also=(AUTO,)).name for word in asked.split(":", 1)}
-        latent = any(isinstance(mixer, (LatentAttention, CompressedAttention)) for mixer in architecture.mixers())
-        if engine == "vllm" and latent and NVFP4.name in names:
+        latents = (LatentAttention, CompressedAttention)
+        if engine == "vllm" and NVFP4.name in names and any(isinstance(m, latents) for m in architecture.mixers()):
             raise InputError(f"--kv-dtype {asked}: vllm keeps no latents in it", "use fp8 or bf16", "unsupported")
         return asked
     storage = architecture.storage

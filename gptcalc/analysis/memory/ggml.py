@@ -42,7 +42,7 @@ from gptcalc.analysis.memory.sharding import Layout, share
 from gptcalc.architecture import by_prefix, sublayers
 from gptcalc.dtypes import FP16, FP32
 from gptcalc.equations import Chosen, Layer, Line, Pairs
-from gptcalc.equations.language import ENTERS, LEAVES
+from gptcalc.equations.language import ENTERS, LEAVES, of_pairs
 
 #: how often the same layers are placed: from then on nothing changes
 TIMES = 2
@@ -333,9 +333,10 @@ def _is_gate(line: Line, operands: Sequence[Value]) -> bool:
 def _is_reshaped(value: Value) -> bool:
     """Whether a value is seen as heads for the first time: a view, which ggml doesn't overwrite."""
     line = value.line
-    if line.kind != "sum" or line.is_of_pairs(value.reference):
+    if line.kind != "sum":
         return False
-    return any(index.role == "heads" for index in line.indices(value.reference))
+    roles = [index.role for index in line.indices(value.reference)]
+    return "heads" in roles and not of_pairs(roles)
 
 
 def _in_place(line: Line, operand: Value) -> bool:

@@ -17,9 +17,9 @@ from typing import Protocol, Self, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.analysis.memory.sharding import Layout, share
+from gptcalc.analysis.memory.sharding import Layout, share_of
 from gptcalc.dtypes import BF16, FP32
-from gptcalc.equations import Line, Reference, Stage, Wanted
+from gptcalc.equations import Index, Line, Reference, Stage, Wanted
 from gptcalc.equations.language import ASIDE, of_pairs
 from gptcalc.equations.roles import LOOKED_BACK
 
@@ -225,7 +225,10 @@ NEW, PAST, WANTED, ONCE, SOURCE = map(Place, range(5))
 
 def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None:
     """Per new token, per token of the past, per wanted position, once, or per token of the source; None: never held."""
-    indices = line.indices(reference)
+    return _place(line, reference, line.indices(reference), over_past)
+
+
+def _place(line: Line, reference: Reference, indices: Sequence[Index], over_past: Set[str]) -> Place | None:
     roles = [index.role for index in indices]
     if of_pairs(roles):
         return None
@@ -242,8 +245,9 @@ def place(line: Line, reference: Reference, over_past: Set[str]) -> Place | None
 
 def elements(line: Line, reference: Reference, over_past: Set[str], parallel: Layout) -> Counted:
     """Elements of what this line refers to, by the length that they are counted by."""
-    where = place(line, reference, over_past)
-    return None if where is None else (where.slot, -(-share(line, reference, parallel).each // where.every))
+    indices = line.indices(reference)
+    where = _place(line, reference, indices, over_past)
+    return None if where is None else (where.slot, -(-share_of(line, indices, parallel).each // where.every))
 
 
 def widest(candidates: Iterable[Moment]) -> list[Moment]:

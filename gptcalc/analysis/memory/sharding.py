@@ -190,7 +190,12 @@ class Share(Struct, frozen=True):
 
 def share(line: Line, what: Reference, parallel: Layout) -> Share:
     """A device's share of a symbol as this line indexes it, for one token, one pair of tokens or one entry."""
-    indices = [i for i in line.indices(what) if i.role not in COUNTED_BY]
+    return share_of(line, line.indices(what), parallel)
+
+
+def share_of(line: Line, over: Sequence[Index], parallel: Layout) -> Share:
+    """The same of a symbol with these indices."""
+    indices = [i for i in over if i.role not in COUNTED_BY]
     sizes = local(indices, parallel)
     chosen = line.condition
     if isinstance(chosen, Chosen) and "experts" in [index.role for index in indices]:
