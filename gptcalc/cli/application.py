@@ -183,6 +183,10 @@ def _in_our_words(error: Any, program: str, name: str, command: Command | None) 
         return InputError(f"no option {printable(error.option_name)}", hint or f"see {help_}", "usage")
     message = str(error.format_message()).strip().rstrip(".")
     one = command is not None and any(parameter.name == "model" for parameter in command.parameters)
-    too_many = one and message.startswith("Got unexpected extra argument")
-    hint = f"{program} compare sets several models side by side" if too_many else f"see {help_}"
+    too_many = message.startswith("Got unexpected extra argument")
+    like = command is not None and any(parameter.name == "like" for parameter in command.parameters)
+    if too_many and one:
+        hint = f"{program} compare sets several models side by side"
+    else:
+        hint = "a model stands behind --like" if too_many and like else f"see {help_}"
     return InputError(message[0].lower() + message[1:], hint, "usage")

@@ -49,7 +49,7 @@ class Selection(Struct, frozen=True):
             return False
         if self.year is not None and not _released(_said(facts, "released"), self.year):
             return False
-        if self.feature and not set(self.feature) <= set(_said(facts, "features").split()):
+        if self.feature and not {word.lower() for word in self.feature} <= set(_said(facts, "features").split()):
             return False
         if self.size is not None:
             low, high = _sizes(self.size)
@@ -64,7 +64,7 @@ class Selection(Struct, frozen=True):
         words = {word for facts in every for word in _said(facts, "features").split()}
         for option, given, known in (
             ("--family", [self.family.lower()] if self.family is not None else [], families),
-            ("--feature", self.feature, words),
+            ("--feature", [word.lower() for word in self.feature], words),
         ):
             for word in given:
                 if word not in known:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gptcalc.architecture import Architecture
 from gptcalc.document import ABOUT, build
-from gptcalc.errors import InputError, did_you_mean, file_name, printable
+from gptcalc.errors import InputError, file_name, printable
 from gptcalc.sources.paths import (
     CHECKPOINT_SUFFIXES,
     CONFIG,
@@ -140,7 +140,7 @@ def _from_alias(reference: str) -> Source:
     try:
         return _from_hub(repo)
     except InputError as error:
-        near = did_you_mean(repo.id.rsplit("/", 1)[1].lower(), preset.names()) if error.kind in UNFOUND else None
+        near = preset.same_model(repo.id.rsplit("/", 1)[1].lower()) if error.kind in UNFOUND else None
         raise InputError(error.message, "; ".join(filter(None, (near, error.hint))), error.kind) from None
 
 

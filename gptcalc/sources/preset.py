@@ -118,13 +118,13 @@ def _by_repository(name: str) -> str | None:
 
 
 def unknown(name: str) -> InputError:
-    hint = _same_model(name.lower()) or "gptcalc presets lists them"
+    hint = same_model(name.lower()) or "gptcalc presets lists them"
     if os.path.exists(name):
         hint = f"for the file or folder of that name write ./{printable(name)}"
     return InputError(f"no preset {printable(name)!r}", hint, "unknown")
 
 
-def _same_model(name: str) -> str | None:
+def same_model(name: str) -> str | None:
     """A hint naming presets whose names go on where this one ends, or one with the same numbers and a slip of the pen.
 
     Another size or another generation would be another model: better none than that.

@@ -113,6 +113,9 @@ def test_a_trace_says_which_pairs_it_counts(gptcalc: Command) -> None:
         ("sweep gpt2 --set n_layers=1,2 --columns ,", "gptcalc columns sweep"),
         ("sweep gpt2 --set n_layers=1,2 --plot d,total", "-o FILE.svg"),
         ("memory gpt2 --engine-version= --engine vllm", "--engine-version: '' says nothing"),
+        ("design llama-3-8b --free d --fits 8GiB", "behind --like"),
+        ("trace gpt2 --text hello", "--text: 111 is outside the vocabulary of 61; byte-demo"),
+        ("presets --feature MoEE", "did you mean moe?"),
     ],
 )
 def test_words_of_other_programs(line: str, hint: str, gptcalc: Command) -> None:
@@ -216,3 +219,7 @@ def test_a_model_s_repr_is_short() -> None:
     from gptcalc import load
 
     assert repr(load("deepseek-v3")) == "Model('deepseek-v3', d=7168, v=129280, c=163840, n_layers=61, …)"
+
+
+def test_features_in_any_case(gptcalc: Command) -> None:
+    assert gptcalc("presets", "--feature", "MoE").out == gptcalc("presets", "--feature", "moe").out != "none\n"

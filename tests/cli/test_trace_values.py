@@ -96,7 +96,7 @@ def test_the_cache_grows_token_by_token(gptcalc: Command) -> None:
         (("gpt2", "--values"), "--values needs --tokens"),
         (("gpt2", "--heatmap"), "--heatmap needs --tokens"),
         (("byte-demo", "--text", "a", "--tokens", "1"), "--text: "),
-        (("byte-demo", "--text", ""), "tokens: there are none"),
+        (("byte-demo", "--text", ""), "--text: there are none"),
         (("deepseek-v3", "--tokens", "1,2", "--values"), "--values: deepseek-v3 has no attention"),
     ],
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from gptcalc.cli.answer import Answer, show, write_file_bytes
@@ -100,7 +101,7 @@ def command(
         if getattr(how, name) is not None:
             raise InputError(f"--{name} goes without --tokens: the tokens are the {name}", kind="usage")
     read, new = _sequences(loaded.architecture, tokens, decoder_tokens)
-    with bar(generate or 0) as step:
+    with bar(generate or 0) as step, _said_as("--text" if text is not None else "--tokens"):
         made = tracing.run(
             loaded.architecture, _weights(model, loaded), new,
             source=read, decode=decode, generate=generate or 0, float64=float64, attention=attention, seed=seed,
@@ -132,6 +133,19 @@ def _sequences(a: Architecture, tokens: str | None, second: str | None) -> tuple
     if encoder.front is None and tokens is None:
         raise InputError(f"--tokens is missing: what the encoder of {a.name} reads", kind="usage")
     return None if tokens is None else _ids(tokens), _ids(second, "--decoder-tokens")
+
+
+@contextmanager
+def _said_as(option: str) -> Iterator[None]:
+    """What is wrong with the tokens, under the option that they were given by."""
+    try:
+        yield
+    except InputError as error:
+        place, _, problem = error.message.partition(": ")
+        if place != "tokens":
+            raise
+        hint = error.hint or ("byte-demo has a row for each byte" if option == "--text" else None)
+        raise InputError(f"{option}: {problem}", hint, "usage") from None
 
 
 def _ids(text: str, option: str = "--tokens") -> list[int]:
