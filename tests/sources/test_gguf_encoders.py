@@ -118,3 +118,37 @@ def test_a_llama_that_sees_all(tmp_path: Path, gptcalc: Command) -> None:
     assert (found.status, found.json["total"], found.json["differ"]) == (0, 8_030_261_248 - v * d, [])
     assert "causal: false" in gptcalc("show", path).out
     assert gptcalc("kv", path, "--get", "bytes").out.strip() == "0"
+
+
+def test_a_decoder_that_ranks(tmp_path: Path, gptcalc: Command) -> None:
+    """Qwen3-Reranker-0.6B in GGUF: Qwen3-0.6B's 596,049,920 with 151,669 words instead of 151,936, and rows for yes and
+    no in place of logits."""
+    d, n, v = 1024, 28, 151_669
+    layer = {
+        "attn_norm": (d,), "attn_q": (2 * d, d), "attn_k": (d, d), "attn_v": (d, d), "attn_output": (d, 2 * d),
+        "attn_q_norm": (128,), "attn_k_norm": (128,), "ffn_norm": (d,), "ffn_gate": (3072, d), "ffn_up": (3072, d),
+        "ffn_down": (d, 3072),
+    }  # fmt: skip
+    tensors: Shapes = {f"blk.{i}.{name}.weight": shape for i in range(n) for name, shape in layer.items()}
+    tensors |= {"token_embd.weight": (v, d), "output_norm.weight": (d,), "cls.output.weight": (2, d)}
+    metadata = {
+        "context_length": 40960, "embedding_length": d, "feed_forward_length": 3072, "block_count": n,
+        "attention.head_count": 16, "attention.head_count_kv": 8, "attention.key_length": 128,
+        "attention.value_length": 128, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6,
+        "pooling_type": 4, "classifier.output_labels": ["yes", "no"],
+    }  # fmt: skip
+    path = written(tmp_path / "a.gguf", "qwen3", metadata, tensors)
+    found = gptcalc("params", path, "--json")
+    total = 596_049_920 - (151_936 - v) * d + 2 * d
+    assert (found.status, found.err) == (0, "")
+    assert (found.json["total"], found.json["stored"], found.json["differ"]) == (total, total, [])
+
+
+def test_files_without_a_language_model(tmp_path: Path, gptcalc: Command) -> None:
+    """A tower's file has keys of its own; a vocabulary's has no tensors."""
+    tower = written(tmp_path / "mmproj.gguf", "clip", {"vision.block_count": 1}, {"v.patch_embd.weight": (64, 64)})
+    assert "'clip': a projector for images or sound" in gptcalc("kv", tower).err
+    words = written(tmp_path / "words.gguf", "llama", {"block_count": 2, "embedding_length": 64}, {})
+    found = gptcalc("params", words)
+    assert (found.status, found.out) == (2, "")
+    assert "it holds a vocabulary alone: no weights" in found.err

@@ -7,7 +7,7 @@ from typing import Any
 
 from gptcalc.errors import InputError, file_name, printable
 from gptcalc.sources.gguf.metadata import Facts
-from gptcalc.sources.gguf.model import document
+from gptcalc.sources.gguf.model import document, refuse
 from gptcalc.sources.gguf.reader import read
 
 
@@ -20,6 +20,9 @@ def described(path: Path, name: str) -> dict[str, Any]:
             base = metadata.get("general.base_model.0.name")
             hint = f"its base model is {printable(base)}" if isinstance(base, str) else "name its base model"
             raise InputError("this is a LoRA adapter, without an architecture of its own", hint, "unsupported")
+        refuse(metadata.get("general.architecture"))
+        if not any(file.tensors for file in files):
+            raise InputError("it holds a vocabulary alone: no weights")
         return document(Facts(metadata, {tensor.name: tensor for file in files for tensor in file.tensors}), name)
     except InputError as error:
         raise error.within(file_name(path)) from None

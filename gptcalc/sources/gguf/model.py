@@ -55,10 +55,15 @@ def document(facts: Facts, name: str) -> dict[str, Any]:
     return {"name": name, **noted(facts), **without_nothing(whole)}
 
 
+def refuse(name: object) -> None:
+    """Architectures that are known and not read; of what is no language model the metadata have other keys."""
+    if isinstance(name, str) and (why := NO_MODEL.get(name, UNREAD.get(name))) is not None:
+        raise InputError(f"general.architecture {name!r}: {why}", kind="unsupported")
+
+
 def style_of(facts: Facts) -> Style:
     name = facts.architecture
-    if (why := NO_MODEL.get(name, UNREAD.get(name))) is not None:
-        raise InputError(f"general.architecture {name!r}: {why}", kind="unsupported")
+    refuse(name)
     if name not in STYLES:
         problem = f"general.architecture {printable(name)!r} is not known"
         raise InputError(problem, did_you_mean(name, STYLES), "unsupported")
@@ -79,14 +84,15 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
     last = facts.whole("output_norm") is not None
     types = facts.whole("token_types")
     normed = facts.whole("token_embd_norm") is not None
+    head = instead_of_logits(facts, style)
     return {
         "d": d,
         "v": table[0],
         "c": facts.size("context_length"),
         "n_layers": facts.n_layers,
         "causal": False if style.encoder else None,
-        "head": {"vocabulary": False} if style.encoder else None,
-        "tying": None if style.encoder else style.tied or facts.whole("output") is None,
+        "head": head,
+        "tying": None if head else style.tied or facts.whole("output") is None,
         "position": "learned" if learned else None,
         "norm": norm(facts),
         "final_norm": None if last or facts.unweighted() or (normed and not style.encoder) else False,
@@ -104,6 +110,27 @@ def top_level(facts: Facts, style: Style) -> dict[str, Any]:
         )
         or None,
     }
+
+
+def instead_of_logits(facts: Facts, style: Style) -> dict[str, Any] | None:
+    """What an encoder or a ranking model has in place of logits: labels read off its first token, a decoder's last one,
+    through a dense layer or as it is."""
+    labels, dense = facts.whole("cls.output"), facts.whole("cls")
+    if labels is None and dense is None:
+        return {"vocabulary": False} if style.encoder else None
+    function = "gelu" if facts.architecture == "modern-bert" else "tanh"
+    layer = {
+        "function": function,
+        "bias": facts.whole("cls", "bias") is not None,
+        "norm": norm(facts) if facts.whole("cls.norm") is not None else False,
+    }
+    pooler = {
+        "token": "first" if style.encoder else "last",
+        "dense": None if dense is None else layer,
+        "labels": None if labels is None else labels[0],
+        "bias": facts.whole("cls.output", "bias") is not None,
+    }
+    return {"vocabulary": False, "pooler": {key: value for key, value in pooler.items() if value is not None}}
 
 
 def storage(facts: Facts) -> dict[str, Any]:
