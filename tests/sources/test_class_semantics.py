@@ -842,6 +842,14 @@ def test_a_scaling_added_to_what_the_class_saved_is_the_full_layers(model_type: 
     assert found[None][1] is not None
 
 
+def test_a_share_inside_a_flat_scaling_says_nothing_of_olmo_3_s_windows() -> None:
+    """Nor does a flat rope_theta: they turn by the class's 500,000. Logits of transformers 5.24 agree."""
+    scaling = {"rope_type": "proportional", "partial_rotary_factor": 0.5}
+    whole = read({"model_type": "olmo3", **SMALL, "rope_theta": 10_000.0, "rope_scaling": scaling}).whole
+    assert (whole["local"]["rope"]["theta"], whole["local"]["rope"].get("fraction")) == (500_000, None)
+    assert (whole["rope"]["theta"], whole["rope"]["fraction"]) == (10_000, 0.5)
+
+
 def test_a_flat_partial_rotary_factor_is_none_of_gpt_neox() -> None:
     """Its class takes rotary_pct, 0.25 where it isn't said; logits of transformers 5.24 agree."""
     found = read({"model_type": "gpt_neox", **SMALL, "partial_rotary_factor": 1.0})

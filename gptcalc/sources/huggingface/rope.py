@@ -123,6 +123,8 @@ def parameters(
         note = f"{fields.within}{name} says nothing of kinds of layers: transformers' class of"
         fields.notes.append(f"{note} {fields.model_type} leaves it aside")
         return {}
+    if not scaled and by_layer:
+        return {}
     if not scaled:
         return {key: value for key, value in own.items() if key == "partial_rotary_factor"}
     return own
