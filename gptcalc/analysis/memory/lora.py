@@ -110,14 +110,15 @@ class LoRA(NamedTuple):
     def _experts(self, words: Sequence[str]) -> dict[str, str]:
         """Words that PEFT takes for names of experts' matrices, with what they mean: no other gate, up and down. What
         became one can only be adapted together (PEFT 0.21, _convert_peft_config_moe)."""
-        if not self.storage.lora_experts or self.storage.gguf in NUMBERED:
+        if not self.storage.lora_experts:
             return {}
         names = self.storage.modules
-        known = {names.gate: EXPERTS_GATE_UP, names.up: EXPERTS_GATE_UP, names.down: "moe.down", "gate": "moe.router"}
+        gate, up, down = ("w1", "w3", "w2") if self.storage.gguf in NUMBERED else (names.gate, names.up, names.down)
+        known = {gate: EXPERTS_GATE_UP, up: EXPERTS_GATE_UP, down: "moe.down", "gate": "moe.router"}
         found = {word: known[word] for word in words if word in known}
-        missing = {names.gate, names.up} - found.keys()
+        missing = {gate, up} - found.keys()
         if len(missing) == 1:
-            (other,) = {names.gate, names.up} - missing
+            (other,) = {gate, up} - missing
             raise InputError(
                 f"--lora: PEFT adapts the experts' {other} only with {missing.pop()}, as they are one", kind="usage"
             )
