@@ -72,22 +72,23 @@ class OurHelp(TyperCommand):
 
     shown: Callable[[int, bool], str]
 
-    def get_help(self, ctx: Any) -> str:  # noqa: ARG002
-        return self.shown(*surroundings())
+    def get_help(self, ctx: Any) -> str:
+        return self.shown(*surroundings(ctx))
 
 
 class OurOverview(TyperGroup):
     shown: Callable[[int, bool], str]
 
-    def get_help(self, ctx: Any) -> str:  # noqa: ARG002
-        return self.shown(*surroundings())
+    def get_help(self, ctx: Any) -> str:
+        return self.shown(*surroundings(ctx))
 
 
-def surroundings() -> tuple[int, bool]:
-    """How wide help is, and whether it has bold titles."""
+def surroundings(ctx: Any) -> tuple[int, bool]:
+    """How wide help is, and whether it has bold titles, which Typer takes away again unless it is told."""
     if sys.stdout is None:
         raise closed()
-    return terminal_width(), wants_colour(sys.stdout.isatty())
+    ctx.color = wants_colour(sys.stdout.isatty())
+    return terminal_width(), ctx.color
 
 
 def _alone(program: str, name: str, command: Command) -> Any:

@@ -223,3 +223,11 @@ def test_a_model_s_repr_is_short() -> None:
 
 def test_features_in_any_case(gptcalc: Command) -> None:
     assert gptcalc("presets", "--feature", "MoE").out == gptcalc("presets", "--feature", "moe").out != "none\n"
+
+
+@pytest.mark.parametrize("line", ["--help", "kv --help", "kv gpt2"])
+def test_colour_is_forced_everywhere(line: str, gptcalc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FORCE_COLOR (https://force-color.org): even where no terminal is."""
+    assert "\x1b[1m" not in gptcalc(*line.split()).out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[1m" in gptcalc(*line.split()).out
