@@ -119,7 +119,15 @@ NAS_BLOCK = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 2.5}}
 JAIS = {**GPT, "activation_function": "swiglu"}
 SIZES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("baichuan", "internlm", "internlm2", "mimo", "minicpm", "orion", "qwen"), PLAIN),
-    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "yuan", "PanguEmbedded"), PLAIN),
+    **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama", "mobilellm", "yuan", "PanguEmbedded"), PLAIN),
+    "llada": {
+        "d_model": 64,
+        "n_heads": 4,
+        "n_layers": 2,
+        "mlp_hidden_size": 96,
+        "vocab_size": 100,
+        "max_sequence_length": 128,
+    },
     "deepseek_ocr2_text": ROUTED,
     "samba": {"attn": {"layers": [1], "num_heads": 4}},
     "molmo": PLAIN,

@@ -133,6 +133,24 @@ MINICPM_V_2 = {
     "drop_vision_last_layer": True, "max_slice_nums": 9, "mm_use_im_start_end": True, "patch_size": 14, "query_num": 64,
     "scale_resolution": 448, "slice_mode": True, "vision_encoder": "vit_so400m_patch14_siglip_384.webli",
 }  # fmt: skip
+#: a LLaDA of 448 channels, Dream 7B and MobileLLM 125M
+LLADA = {
+    "model_type": "llada", "architectures": ["LLaDAModelLM"], "d_model": 448, "n_heads": 7, "n_kv_heads": 7,
+    "n_layers": 6, "mlp_hidden_size": 768, "mlp_ratio": 2, "embedding_size": 126464, "vocab_size": 126464,
+    "max_sequence_length": 1024, "block_type": "llama", "layer_norm_type": "rms", "rope": True, "include_bias": False,
+    "weight_tying": False, "activation_type": "silu", "precision": "amp_bf16", "alibi_bias_max": 8.0,
+}  # fmt: skip
+DREAM = {
+    "model_type": "Dream", "architectures": ["DreamModel"], "hidden_size": 3584, "intermediate_size": 18944,
+    "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4, "vocab_size": 152064,
+    "max_position_embeddings": 131072, "mask_token_id": 151666, "tie_word_embeddings": False, "use_mrope": False,
+}  # fmt: skip
+MOBILE_LLM = {
+    "model_type": "mobilellm", "architectures": ["MobileLLMForCausalLM"], "hidden_size": 576, "head_dim": 64,
+    "intermediate_size": 1536, "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+    "vocab_size": 32000, "max_position_embeddings": 2048, "layer_sharing": False, "share_embedding": True,
+    "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False,
+}  # fmt: skip
 #: the text model of DeepSeek-VL2-tiny: DeepSeek-V2's type without latents
 WITHOUT_LATENTS = {
     "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False, "kv_lora_rank": None,
@@ -223,6 +241,12 @@ WITHOUT_LATENTS = {
         (MOSS_16B, 2 * 107008 * 6144 + 107008 + 34 * (12 * 6144**2 + 5 * 6144 + 2 * 6144) + 2 * 6144),
         (MINICPM_V_2, 2 * 122753 * 2304 + 40 * (4 * 2304**2 + 3 * 2304 * 5760 + 2 * 2304) + 2304),
         (MINERU, 494_032_768 - (151936 - 151654) * 896),
+        # 124,327,616 by its class, as a report of a training has it
+        (LLADA, 124_327_616),
+        # Qwen2.5-7B's count
+        (DREAM, 7_615_616_512),
+        # 124.6M in arXiv:2402.14905, of one table
+        (MOBILE_LLM, 32000 * 576 + 30 * (2 * 576**2 + 2 * 576 * 192 + 3 * 576 * 1536 + 2 * 576) + 576),
         # published as 104M, 145M and 198M: a table; queries and output, keys and values, MLPs, two norms; a norm
         (MINIMIND, 6400 * 768 + 16 * (2 * 768**2 + 2 * 768 * 192 + 3 * 768 * 2048 + 2 * 768) + 768),
         # 640 · 8/3 rounded up to 64 is 1728, of four experts and a shared one

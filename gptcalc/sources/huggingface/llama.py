@@ -109,5 +109,11 @@ READERS: dict[str, Reader] = {
     "cwm": CWM,
     "emu3_text_model": LLAMA,
     "iquestcoder": LLAMA.but(only={"clip_qkv": None}),
+    # whose own field says that the output is the table, whatever the usual one says; layers may run twice
+    "mobilellm": SAME.but(
+        document={"tying": flag("share_embedding")},
+        only={"layer_sharing": False},
+        irrelevant=("tie_word_embeddings",),
+    ),
     **dict.fromkeys(("xverse", "aquila", "skywork", "sparsellama"), SAME),
 }
