@@ -115,7 +115,7 @@ from gptcalc.architecture.rope import (
 )
 from gptcalc.architecture.rwkv import ChannelMixing, DeltaMixing, MatrixMixing, ShareOf, TimeMixing
 from gptcalc.architecture.slots import SlotAttention
-from gptcalc.architecture.storage import Apart, Files, Fused, Ggml, Modules, Storage
+from gptcalc.architecture.storage import IN_ONE, Q_GATE, Apart, Files, Fused, Ggml, Modules, Storage
 from gptcalc.architecture.strided import Strided
 from gptcalc.architecture.sublayer import (
     KV,
@@ -136,10 +136,12 @@ from gptcalc.architecture.target import TargetStates
 
 __all__ = [
     "ACTIVATIONS",
+    "IN_ONE",
     "KV",
     "LENGTH_EPS",
     "MTP",
     "NTK",
+    "Q_GATE",
     "Activation",
     "ActivationName",
     "Adapted",

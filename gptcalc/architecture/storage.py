@@ -24,6 +24,16 @@ Ggml: TypeAlias = Literal[
 ]  # fmt: skip
 
 
+#: the queries' matrix with that of the gate on what heads have read
+Q_GATE = "attn.q+attn.gate"
+#: matrices that are one in the classes of single architectures (transformers 5.24, modeling_qwen3_next.py and others)
+IN_ONE: dict[Ggml, tuple[str, ...]] = {
+    "qwen3next": (Q_GATE, "linear.q+linear.k+linear.v+linear.gate", "linear.beta+linear.decay"),
+    "qwen35": (Q_GATE, "linear.q+linear.k+linear.v"),
+    "qwen35moe": (Q_GATE, "linear.q+linear.k+linear.v"),
+}
+
+
 class Modules(Strict, frozen=True, kw_only=True):
     """What the published class calls its projections: the last word of each, by which adapters are asked for."""
 

@@ -74,9 +74,9 @@ def test_recurrent_mixers_are_exact(preset: str) -> None:
             assert buffer(preset, *how) == pytest.approx(size, rel=0.005)
 
 
-@pytest.mark.parametrize("preset", ["phi-3-mini-4k", "phi-4", "dbrx", "bloom-7b1"])
-def test_one_matrix_of_queries_keys_and_values(preset: str) -> None:
-    """Its result is there until the last of the three is read."""
+@pytest.mark.parametrize("preset", ["phi-3-mini-4k", "phi-4", "dbrx", "bloom-7b1", "qwen3.5-9b"])
+def test_one_matrix_of_queries_and_more(preset: str) -> None:
+    """Its result is there until the last part is read: keys and values, or the gate on what heads have read."""
     for *how, size in CASES[preset]:
         if how[3]:
             assert buffer(preset, *how) == pytest.approx(size, rel=0.005)

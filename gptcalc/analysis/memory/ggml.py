@@ -111,9 +111,9 @@ class Step(Struct, frozen=True):
 class Part:
     """A layer as operations on blocks."""
 
-    def __init__(self, layer: Layer, d: int, onto: bool, fused: bool = False) -> None:
-        """d: width of the stream; onto: what is made is added to the stream, else the stream to it; fused: one matrix
-        makes queries, keys and values, which are seen as parts of one value."""
+    def __init__(self, layer: Layer, d: int, onto: bool, within: Set[str] = frozenset()) -> None:
+        """d: width of the stream; onto: what is made is added to the stream, else the stream to it; within: matrices
+        that are one with the queries', whose results are seen as parts of one value."""
         found = lives(layer)
         self.lines, self.made = found.lines, found.made
         self.read = [[] if line.kind == "read" else values for line, values in zip(self.lines, found.read, strict=True)]
@@ -123,7 +123,7 @@ class Part:
         self.left: dict[str, int] = {}  # what is there behind it
         self._blocks: dict[Value, int] = {}
         self._numbers = count()
-        self.seen_in = _seen_in(self.lines) if fused else {}
+        self.seen_in = _seen_in(self.lines, within) if within else {}
         self._roots()
         self.onto = onto
         self.seen: set[Value] = set()  # of which a view goes on
@@ -261,9 +261,9 @@ class Part:
 
 
 @lru_cache(maxsize=128)
-def laid_out(layer: Layer, d: int, onto: bool, fused: bool) -> Part:
+def laid_out(layer: Layer, d: int, onto: bool, within: frozenset[str]) -> Part:
     """The same part for all ways to split a model that are tried."""
-    return Part(layer, d, onto, fused)
+    return Part(layer, d, onto, within)
 
 
 def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block], work: Work) -> None:
@@ -287,15 +287,15 @@ def _place(arena: Arena, step: Step, frees: list[int], blocks: dict[int, Block],
         arena.give(blocks.pop(number))
 
 
-def _seen_in(lines: Sequence[Line]) -> dict[int, int]:
-    """Of the lines that make keys and values those that make the queries beside them."""
+def _seen_in(lines: Sequence[Line], within: Set[str]) -> dict[int, int]:
+    """Of the lines with matrices that are one with the queries', those that make the queries beside them."""
     first: dict[str, int] = {}
     found: dict[int, int] = {}
     for at, line in enumerate(lines):
-        uses = {weight.use for weight in line.weights.values()}
-        if "queries" in uses:
+        weights = line.weights.values()
+        if any(weight.use == "queries" for weight in weights):
             first[line.part] = at
-        elif not uses.isdisjoint(("keys", "values")) and line.part in first:
+        elif line.part in first and any(weight.plain in within for weight in weights):
             found[at] = first[line.part]
     return found
 
@@ -368,10 +368,10 @@ class Graph:
         v: int,
         copied: int = 0,
         streams: int = 1,
-        fused: bool = False,
+        within: frozenset[str] = frozenset(),
     ) -> None:
-        """layers: those on the device, with how often each runs; d: width of the stream; v: of logits; fused: whether
-        one matrix makes queries, keys and values.
+        """layers: those on the device, with how often each runs; d: width of the stream; v: of logits; within:
+        matrices that are one with the queries'.
 
         streams: values as wide as the stream that an earlier device passes on; copied: bytes of the largest matrix that
         is copied in from the host.
@@ -379,7 +379,9 @@ class Graph:
         self.d, self.v, self.streams, self.copied = d, v, streams, copied
         self._known: dict[tuple[Work, int], int] = {}
         onto = any(isinstance(mixer, ONTO_STREAM) for layer, _ in layers for mixer in sublayers(layer.block))
-        self.parts = [part for layer, times in layers for part in [laid_out(layer, d, onto, fused)] * min(times, TIMES)]
+        self.parts = [
+            part for layer, times in layers for part in [laid_out(layer, d, onto, within)] * min(times, TIMES)
+        ]
         self.by_sequence = any(step.extent.sequence for part in self.parts for step in part.steps)
         self.margin = MARGIN if all(part.known for part in self.parts) else MARGIN_UNKNOWN
         kept = [line for layer, _ in layers for line in layer.lines if isinstance(line.kept, Pairs)]

@@ -9,7 +9,7 @@ from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
 from gptcalc.analysis.memory.ggml import COPIES, Graph, Work
 from gptcalc.analysis.memory.mixes import traits
-from gptcalc.architecture import Architecture
+from gptcalc.architecture import IN_ONE, Q_GATE, Architecture
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
@@ -36,15 +36,14 @@ class Buffers:
         self.how, self.copies, self.copied = how, copies, copied
         self.converted = any(kind.block_bytes != BF16.block_bytes for kind in (kept.k, kept.v))
         self.graphs: list[Graph] = []
+        within = _one_with_queries(architecture)
         for number, own in enumerate(counts):
             helps = copied > 0 and number == 0
             stages = [(stage, stage.times if helps else own.get(stage.name, 0)) for stage in model.layers]
             logits = architecture.v if number == len(counts) - 1 else 0
             streams = 2 if number and copies > 1 else 1  # the stream, and its norm
             parts = [(stage, times) for stage, times in stages if times]
-            self.graphs.append(
-                Graph(parts, architecture.d, logits, copied * helps, streams, traits(architecture).fused)
-            )
+            self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams, within))
 
     def copying(self, copied: int) -> Buffers | None:
         """The same where the largest matrix on the host has so many bytes; None where there is none now, or was none,
@@ -92,3 +91,10 @@ class Buffers:
         """By how much a buffer may be larger."""
         percent = max(graph.margin for graph in self.graphs)
         return activations * percent // (100 - percent)
+
+
+def _one_with_queries(architecture: Architecture) -> frozenset[str]:
+    """The matrices that are one with the queries' in its files."""
+    if traits(architecture).fused:
+        return frozenset({"attn.k", "attn.v"})
+    return frozenset({"attn.gate"} if Q_GATE in IN_ONE.get(architecture.storage.gguf, ()) else ())

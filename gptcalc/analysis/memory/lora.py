@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gptcalc.analysis.memory.held import Share
 from gptcalc.analysis.memory.zero import Parameter
-from gptcalc.architecture import Ggml, Storage
+from gptcalc.architecture import IN_ONE, Q_GATE, Ggml, Storage
 from gptcalc.dtypes import FP32
 from gptcalc.equations import Weight
 from gptcalc.errors import InputError, is_count, printable
@@ -50,13 +50,6 @@ TOGETHER = (
     "mamba2.z+mamba2.x+mamba2.B+mamba2.C+mamba2.dt",
     "conv.B+conv.C+conv.x",
 )
-Q_GATE = "attn.q+attn.gate"
-#: those of single architectures (transformers 5.24, modeling_qwen3_next.py, modeling_qwen3_5.py)
-IN_ONE: dict[Ggml, tuple[str, ...]] = {
-    "qwen3next": (Q_GATE, "linear.q+linear.k+linear.v+linear.gate", "linear.beta+linear.decay"),
-    "qwen35": (Q_GATE, "linear.q+linear.k+linear.v"),
-    "qwen35moe": (Q_GATE, "linear.q+linear.k+linear.v"),
-}
 #: architectures whose class has an nn.Linear for its router
 LINEAR_ROUTER: frozenset[Ggml] = frozenset({"dbrx", "phimoe"})
 #: whose out_proj PEFT refuses to adapt (tuners/tuners_utils.py, _check_lora_target_modules_mamba)
