@@ -361,6 +361,12 @@ def test_a_missing_type_is_that_of_the_class() -> None:
     assert reading.notes == ("model_type is missing; read as 'llama', the type of LlamaForCausalLM",)
 
 
+def test_a_file_of_other_code_is_named() -> None:
+    with pytest.raises(InputError, match="model_type is missing") as caught:
+        read({"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "hidden_dim": 14336, "vocab_size": 32000})
+    assert "params.json" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize(
     ("model_type", "why"), [("big_bird", "drawn at random"), ("longformer", "tokens that all others see")]
 )

@@ -149,6 +149,11 @@ def refuse(model_type: Any) -> None:
         raise InputError(f"model_type {printable(model_type)!r}: {UNSUPPORTED[model_type]}", kind="unsupported")
 
 
+#: what Meta's and Mistral's own code keeps in a params.json, which says no type
+PARAMS = {"dim", "n_layers", "n_heads"}
+OTHER_FILE = "this is a params.json of its publisher's own code: give the config.json beside it"
+
+
 def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The model_type that decides the reader; without one, that of the class that the config names. A draft's is its
     class."""
@@ -159,7 +164,8 @@ def type_of(values: Mapping[str, Any]) -> tuple[str, list[str]]:
     if given is None:
         found = type_of_class(values.get("architectures"))
         if found is None:
-            raise InputError("model_type is missing", f"known are {len(READERS)} types, such as llama and qwen3")
+            known = f"known are {len(READERS)} types, such as llama and qwen3"
+            raise InputError("model_type is missing", known if not values.keys() >= PARAMS else OTHER_FILE)
         return found, [f"model_type is missing; read as {found!r}, the type of {values['architectures'][0]}"]
     if not isinstance(given, str):
         raise InputError(f"model_type: expected a string, found {shown(given)}")
