@@ -153,7 +153,15 @@ def output_options(
         Option("Default: table, or as the file of -o is called. latex, html, svg, png: what some commands draw."),
     ] = None,
     json: Annotated[bool, Option("The same as --format json.")] = False,
-    out: Annotated[str | None, Option("Write to a file.", "FILE", ("-o",), name="--output")] = None,
+    out: Annotated[
+        str | None,
+        Option(
+            "Write to a file, in the form that its name ends with: .json, .csv, .md, .svg, ….",
+            "FILE",
+            ("-o",),
+            name="--output",
+        ),
+    ] = None,
     get: Annotated[
         list[str],
         Option("One value of the JSON, bare (gptcalc keys COMMAND lists them); of KEY,KEY one a line.", "KEY"),

@@ -17,6 +17,7 @@ from gptcalc.sources.preset import names
 from gptcalc.where import Where, check, parsed, words
 
 LISTED = "gptcalc columns lists them"
+YEARS = "write 2024 or 2023..2025; of a month --where released=2024-05"
 #: columns whose words are no closed list, so that the nearest one would mislead
 FREE = ("model", "layers")
 
@@ -101,7 +102,7 @@ def _sizes(size: str) -> tuple[int, int | None]:
 def _released(when: str, year: str) -> bool:
     first, dots, last = year.partition("..")
     if not all(is_count(end, 4) or not end for end in (first, last)) or not year.strip("."):
-        raise InputError(f"--year {printable(year)!r} is not a year", "write 2024 or 2023..2025", "usage")
+        raise InputError(f"--year {printable(year)!r} is not a year", YEARS, "usage")
     then = when[:4]
     return then.isdecimal() and (first or "0") <= then <= ((last or "9999") if dots else first)
 
