@@ -359,6 +359,14 @@ def test_gated_slots_with_a_bare_norm() -> None:
         read({**config, "use_short_conv": True})
 
 
+def test_routers_of_images_and_sounds_are_left_out() -> None:
+    """Ming-omni's text model is Ling's, whose experts three routers share."""
+    text = {**LING_PLUS, "multi_gate": True, "image_patch_token": 126346}
+    found = read({"model_type": "bailingmm", "llm_config": text, "vision_config": {"depth": 32}, "mlp_depth": 2})
+    assert params(found.architecture).total == params(read(LING_PLUS).architecture).total
+    assert any("routers of images and of sounds are left out" in note for note in found.notes)
+
+
 def test_a_text_passes_no_experts_of_images() -> None:
     """ERNIE 4.5 VL costs a text what ERNIE 4.5 of its sizes costs it; what images alone pass is stored beside."""
     images = read({"model_type": "ernie4_5_vl_moe"}).architecture

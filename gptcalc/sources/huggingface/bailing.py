@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gptcalc.sources.huggingface.deepseek import DEEPSEEK_MOE
 from gptcalc.sources.huggingface.experts import EXPERTS, MTP_NAMES, SIGMOID
+from gptcalc.sources.huggingface.fields import Fields
 from gptcalc.sources.huggingface.llama import PREFIX
-from gptcalc.sources.huggingface.reader import Reader, optional, sites, size, when
+from gptcalc.sources.huggingface.reader import Hole, Reader, optional, sites, when
 from gptcalc.sources.huggingface.tensors import QKV, Names, bare, fused, in_layers
 
 BAILING_NAMES: Names = {
@@ -22,17 +23,31 @@ BAILING_NAMES: Names = {
     ),
 }
 
-#: older files say it in DeepSeek's words
+
+def experts_of_texts(fields: Fields) -> int:
+    """Older files say it in DeepSeek's words. Ming's have routers of images and of sounds beside that of texts."""
+    if fields.flag("multi_gate"):
+        fields.notes.append(f"{fields.within}multi_gate: routers of images and of sounds are left out")
+    return fields.needed("num_experts", "n_routed_experts")
+
+
 _experts = {
-    "n_experts": size("num_experts", "n_routed_experts"),
+    "n_experts": Hole(experts_of_texts),
     "n_shared": optional("num_shared_experts", "n_shared_experts", least=0),
 }
 
 BAILING_MOE = DEEPSEEK_MOE.but(
     document={"bias": sites(qkv="use_qkv_bias", out="use_bias"), "moe": {**EXPERTS, **_experts}},
     defaults={"hidden_act": "silu", "rms_norm_eps": 1e-6, "norm_topk_prob": True},
-    only={"rope_scaling": None, "multi_gate": False},
-    irrelevant=("norm_head", "norm_softmax", "max_window_layers", "use_sliding_window", "sliding_window"),
+    only={"rope_scaling": None},
+    irrelevant=(
+        "norm_head",
+        "norm_softmax",
+        "max_window_layers",
+        "use_sliding_window",
+        "sliding_window",
+        "image_patch_token",
+    ),
     names=BAILING_NAMES,
 )
 
