@@ -32,11 +32,11 @@ def buffer(preset: str, cells: int, piece: int, sequences: int, outputs: int, fl
 
 @pytest.mark.parametrize("preset", CASES)
 def test_what_the_scheduler_sets_aside(preset: str) -> None:
-    """9 % off at most, 16 with logits of a whole pass."""
+    """8 % off at most, 16 with logits of a whole pass."""
     for *how, size in CASES[preset]:
         ours = buffer(preset, *how)
-        least = 0.91 if how[3] else 0.84
-        assert least <= ours / size <= 1.1, (how, ours, size)
+        least = 0.94 if how[3] else 0.84
+        assert least <= ours / size <= 1.08, (how, ours, size)
 
 
 def test_most_are_exact() -> None:
@@ -71,6 +71,14 @@ def test_recurrent_mixers_are_exact(preset: str) -> None:
     """With flash attention and one row of logits, to 0.5 %; the states of four sequences among them."""
     for *how, size in CASES[preset]:
         if how[3] and how[4]:
+            assert buffer(preset, *how) == pytest.approx(size, rel=0.005)
+
+
+@pytest.mark.parametrize("preset", ["falcon-7b", "gpt-neox-20b", "command-r-plus", "command-r-08-2024"])
+def test_feed_forward_layers_that_come_before_the_projection_beside_them(preset: str) -> None:
+    """Their graphs add what the feed-forward layer makes first (src/models/)."""
+    for *how, size in CASES[preset]:
+        if how[3]:
             assert buffer(preset, *how) == pytest.approx(size, rel=0.005)
 
 

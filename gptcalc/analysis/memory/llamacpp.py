@@ -9,12 +9,17 @@ from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
 from gptcalc.analysis.memory.ggml import COPIES, Graph, Work
 from gptcalc.analysis.memory.mixes import traits
-from gptcalc.architecture import IN_ONE, Q_GATE, Architecture
+from gptcalc.architecture import IN_ONE, Q_GATE, Architecture, Ggml
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import BF16, FP32
 from gptcalc.equations import equations
 
 __all__ = ["COPIES", "Buffers"]
+
+
+#: architectures whose graph adds the feed-forward layer's output first, so that the attention's projection beside it is
+#: made behind it (src/models/)
+WAITS: frozenset[Ggml] = frozenset({"cohere2", "command-r", "falcon", "gptneox"})
 
 
 class Buffers:
@@ -36,14 +41,14 @@ class Buffers:
         self.how, self.copies, self.copied = how, copies, copied
         self.converted = any(kind.block_bytes != BF16.block_bytes for kind in (kept.k, kept.v))
         self.graphs: list[Graph] = []
-        within = _one_with_queries(architecture)
+        within, waits = _one_with_queries(architecture), architecture.storage.gguf in WAITS
         for number, own in enumerate(counts):
             helps = copied > 0 and number == 0
             stages = [(stage, stage.times if helps else own.get(stage.name, 0)) for stage in model.layers]
             logits = architecture.v if number == len(counts) - 1 else 0
             streams = 2 if number and copies > 1 else 1  # the stream, and its norm
             parts = [(stage, times) for stage, times in stages if times]
-            self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams, within))
+            self.graphs.append(Graph(parts, architecture.d, logits, copied * helps, streams, within, waits))
 
     def copying(self, copied: int) -> Buffers | None:
         """The same where the largest matrix on the host has so many bytes; None where there is none now, or was none,
