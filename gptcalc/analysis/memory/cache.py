@@ -159,10 +159,11 @@ def check_heads(architecture: Architecture, engine: str, kv_dtype: str) -> None:
     llama_init_from_model)."""
     if engine != "llama.cpp":
         return
-    k, _, v = kv_dtype.partition(":")
-    for mixer in architecture.mixers():
+    first, _, second = kv_dtype.partition(":")
+    k, v = dtype(first), dtype(second or first)
+    for mixer in architecture.mixers() if k.block > 1 or v.block > 1 else []:
         if isinstance(mixer, Attention) and not mixer.source:
-            for type_, width in ((dtype(k), mixer.d_head), (dtype(v or k), mixer.d_v)):
+            for type_, width in ((k, mixer.d_head), (v, mixer.d_v)):
                 if width % type_.block:
                     problem = f"llama.cpp stops, as heads of {width} channels are no whole blocks of {type_.block}"
                     raise InputError(f"--kv-dtype {kv_dtype}: {problem}", "use fp16 or bf16", "unsupported")

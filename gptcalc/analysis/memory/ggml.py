@@ -183,7 +183,7 @@ class Part:
     def _steps(self) -> list[Step]:
         found = []
         pairs = [line.is_of_pairs(line.statement.left) for line in self.lines]
-        joined = _joined(self.lines, pairs)
+        joined, wholes = _joined(self.lines, pairs), set(self.seen_in.values())
         for at, (line, value, operands) in enumerate(zip(self.lines, self.made, self.read, strict=True)):
             if self.mixers and any(at in inside for inside, _ in self.mixers):
                 found += [
@@ -197,9 +197,9 @@ class Part:
                 found.append(Step(None, frees=frees, attends=attends))
                 continue
             extent = self._extent(value)
-            for other, whole_ in self.seen_in.items():
-                if whole_ == at and (part := self.made[other]) is not None:
-                    extent = replace(extent, token=extent.token + self._extent(part).token)
+            if at in wholes:
+                parts = [part for other, whole in self.seen_in.items() if whole == at and (part := self.made[other])]
+                extent = replace(extent, token=extent.token + sum(self._extent(part).token for part in parts))
             if attends == "result":
                 extent = replace(extent, half=self.cached, window=_is_windowed(line.condition))
             over: tuple[int, ...] = ()

@@ -8,7 +8,7 @@ from copy import copy
 from gptcalc.analysis.memory.cache import Types
 from gptcalc.analysis.memory.engines import Held, cells_of, chunk_of, form_of
 from gptcalc.analysis.memory.ggml import COPIES, Graph, Work
-from gptcalc.analysis.memory.mixes import traits
+from gptcalc.analysis.memory.mixes import is_fused
 from gptcalc.architecture import IN_ONE, Q_GATE, Architecture, Ggml
 from gptcalc.conventions import InferenceRun
 from gptcalc.dtypes import BF16, FP32
@@ -62,15 +62,16 @@ class Buffers:
 
     def work(self, held: Sequence[Held], sequences: int, context: int) -> Work:
         """The pass for which it makes room."""
-        cells = [(part.pool.limit is not None, part.tokens) for part in held]
+        full = [part.tokens for part in held if part.pool.limit is None]
+        windows = [part.tokens for part in held if part.pool.limit is not None]
         tokens = min(chunk_of("llama.cpp", self.how.prefill_chunk), cells_of(max(sequences * context, 1)))
         flash = self.how.flash_attn == "on"
         return Work(
             tokens=tokens,
             sequences=min(sequences, tokens),
             rows=tokens if self.how.logits == "all" else min(sequences, tokens),
-            full=max((n for windowed, n in cells if not windowed), default=0),
-            windows=max((n for windowed, n in cells if windowed), default=0),
+            full=max(full, default=0),
+            windows=max(windows, default=0),
             flash=flash,
             converted=flash and self.converted,
         )
@@ -100,6 +101,6 @@ class Buffers:
 
 def _one_with_queries(architecture: Architecture) -> frozenset[str]:
     """The matrices that are one with the queries' in its files."""
-    if traits(architecture).fused:
+    if is_fused(architecture.storage):
         return frozenset({"attn.k", "attn.v"})
     return frozenset({"attn.gate"} if Q_GATE in IN_ONE.get(architecture.storage.gguf, ()) else ())

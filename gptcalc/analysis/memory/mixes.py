@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gptcalc.architecture import Architecture, Attention, AttentionExperts, Block, Experts, Ggml, sublayers
+from gptcalc.architecture import Architecture, Attention, AttentionExperts, Block, Experts, Ggml, Storage, sublayers
 from gptcalc.dtypes import BF16, FP16, FP32, GGML, MXFP4, DType
 from gptcalc.equations.roles import Use
 from gptcalc.errors import InputError, printable
@@ -190,7 +190,7 @@ def traits(architecture: Architecture, imatrix: bool = False) -> Traits:
         ratio,
         architecture.head.tying and not storage.tied_head,
         storage.gguf,
-        fused=storage.gguf in JOINED or ("qkv" in storage.fused and storage.gguf not in SPLIT),
+        fused=is_fused(storage),
         is_70b=architecture.n_layers == layers and not (fewer and ratio == 1),
         imatrix=imatrix,
     )
@@ -203,6 +203,11 @@ def alike(model: Traits) -> Traits:
     return replace(
         model, n_layers=0, is_70b=False, n_experts=experts, heads_per_kv_head=4 if model.heads_per_kv_head >= 4 else 1
     )
+
+
+def is_fused(storage: Storage) -> bool:
+    """Whether queries, keys and values are one matrix in its files."""
+    return storage.gguf in JOINED or ("qkv" in storage.fused and storage.gguf not in SPLIT)
 
 
 def attends(block: Block) -> bool:
