@@ -124,7 +124,6 @@ WEIGHTS = {
     "index.compress.position": "table of a token's place in the indexer's entry",
     "mask.A": "how much a step raises a score",
     "mask.dt": "makes the step of a key",
-    "mask.dt.bias": "the step of a key, whatever its value",
     "q_adapter.left": "makes the low rank of the layer's adapter of queries",
     "q_adapter.right": "adds the adapter's part to the queries",
     "k_adapter.left": "makes the low rank of the layer's adapter of keys",
