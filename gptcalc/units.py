@@ -30,6 +30,7 @@ MAX_POINTS = 10_000_000
 
 _COUNT = r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+)?([kmgKMG]?)"
 _PARAMETERS = r"([0-9]+(?:\.[0-9]+)?)([kmbtKMBT]?)"
+_FLOPS = r"([0-9]+(?:\.[0-9]+)?) ?([kmgbtpezKMGBTPEZ]?)(?:FLOPS?|FLOPs|flops?)?"
 _BYTES = r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)"
 
 
@@ -78,6 +79,7 @@ def points(text: str) -> list[int]:
 
 #: as parameters are spoken of, in capitals or not
 PARAMETERS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+FLOPS = {**PARAMETERS, "G": 10**9, "P": 10**15, "E": 10**18, "Z": 10**21}
 
 
 def span(text: str) -> tuple[int, int | None]:
@@ -104,6 +106,14 @@ def parameters(text: str) -> int:
     if match is None or len(text) > MAX_DIGITS:
         raise InputError(f"{printable(text)!r} is not a number of parameters", "write 1.5B or 350M", "usage")
     return int(Fraction(match[1]) * PARAMETERS[match[2].upper()])
+
+
+def flops(text: str) -> int:
+    """A number of FLOPs as it is shown, 20.5 GFLOP or 2T; or as of parameters, 20B."""
+    match = re.fullmatch(_FLOPS, text.strip())
+    if match is None or len(text) > MAX_DIGITS:
+        raise InputError(f"{printable(text)!r} is not a number of FLOPs", "write 20GFLOP or 2e12", "usage")
+    return int(Fraction(match[1]) * FLOPS[match[2].upper()])
 
 
 def _places(number: str) -> int:

@@ -26,7 +26,7 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 }
 DATE = r"[0-9]{4}(-[0-9]{2}){0,2}"
 #: how a number is written of what a column holds; of anything else as parameters are
-READ: dict[str, Callable[[str], int]] = {"bytes": units.size, "number": units.count}
+READ: dict[str, Callable[[str], int]] = {"bytes": units.size, "number": units.count, "flops": units.flops}
 
 
 class Test(Struct, frozen=True):
@@ -110,7 +110,7 @@ def _test(text: str, kinds: Mapping[str, str], listed: str) -> Test:
 
 
 def number(text: str, kind: str) -> Fraction:
-    """A number as its column counts: parameters 7B, memory 24GiB, tokens 8K, FLOPs 2e12; any of them 2e12."""
+    """A number as its column counts: parameters 7B, memory 24GiB, tokens 8K, FLOPs 20GFLOP; any of them 2e12."""
     if re.fullmatch(EXPONENT, text):
         return Fraction(text)
     try:

@@ -132,3 +132,11 @@ def test_shares_and_ratios() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert units.duration(seconds) == text
+
+
+def test_numbers_of_flops() -> None:
+    """As they are shown, with or without their unit; in no other."""
+    words = ("20GFLOP", "20 GFLOP", "20G", "20B", "0.02TFLOPs", "20000000000")
+    assert {units.flops(word) for word in words} == {20 * 10**9}
+    with pytest.raises(InputError, match="is not a number of FLOPs"):
+        units.flops("20GiB")
