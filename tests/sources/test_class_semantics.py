@@ -865,3 +865,19 @@ def test_biases_of_doge_s_attention_are_its_mask_s_too(bias: bool, expected: int
         "num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": bias, "tie_word_embeddings": False,
     }  # fmt: skip
     assert total(config) == expected
+
+
+def test_keys_are_as_wide_as_their_parts() -> None:
+    """LongCat's class makes queries of qk_head_dim channels and splits them in two of other sizes: that can't run."""
+    config = {"model_type": "longcat_flash", "qk_nope_head_dim": 24, "qk_rope_head_dim": 8}
+    assert read({**config, "qk_head_dim": 32}).whole["mla"]["d_nope"] == 24
+    with pytest.raises(InputError, match="qk_head_dim = 16 is not qk_nope_head_dim"):
+        read({**config, "qk_head_dim": 16})
+
+
+@pytest.mark.parametrize(("gated", "expected"), [({}, 3), ({"is_gated_act": True}, 3), ({"is_gated_act": None}, 2)])
+def test_a_gate_that_is_null_is_none(gated: dict[str, Any], expected: int) -> None:
+    """What T5's class writes beside the word outweighs it, null too: two matrices of d · d_ff in each layer."""
+    sizes = {"vocab_size": 97, "d_model": 64, "d_ff": 1024, "num_layers": 8, "num_decoder_layers": 4, "num_heads": 4}
+    found = params(arch({"model_type": "umt5", **sizes, "feed_forward_proj": "gated-gelu", **gated}))
+    assert found.components["mlp"] == 12 * expected * 64 * 1024

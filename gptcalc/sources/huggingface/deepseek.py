@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gptcalc.errors import InputError
 from gptcalc.sources.huggingface.experts import (
     EXPERT_NAMES,
     EXPERTS,
@@ -35,10 +36,23 @@ LATENT_NAMES: Names = in_layers(
     },
 )
 
+WHOLE = "qk_head_dim"
+
+
+def unturned(fields: Fields) -> int:
+    """Channels of a key that don't turn. InputError where a class whose config has all of them as a field is told
+    another number: its attention then can't run (LongCat)."""
+    n = fields.needed("qk_nope_head_dim")
+    whole = fields.size(WHOLE) if fields.known is not None and WHOLE in fields.known.defaults else None
+    if whole is not None and whole != (parts := n + fields.needed("qk_rope_head_dim")):
+        raise InputError(f"{fields.within}{WHOLE} = {whole} is not qk_nope_head_dim + qk_rope_head_dim = {parts}")
+    return n
+
+
 LATENT: dict[str, Any] = {
     "q_rank": optional("q_lora_rank"),
     "kv_rank": size("kv_lora_rank"),
-    "d_nope": size("qk_nope_head_dim"),
+    "d_nope": Hole(unturned),
     "d_rope": size("qk_rope_head_dim"),
     "d_v": size("v_head_dim"),
     "bias": when("attention_bias", when(optional("q_lora_rank"), ["q_a", "kv_a", "out"], ["kv_a", "out"])),

@@ -15,6 +15,7 @@ from gptcalc.sources.huggingface.tensors import Entry, Held, Names, in_layers
 
 #: T5 has no table of positions; its configs name the length that it was trained on
 TRAINED = 512
+GATED_ACT = "is_gated_act"
 
 
 def feed_forward(fields: Fields) -> str:
@@ -23,7 +24,7 @@ def feed_forward(fields: Fields) -> str:
     word = fields.word("feed_forward_proj") or "relu"
     first, _, last = word.rpartition("-")
     name = fields.word("dense_act_fn") or ("gelu_new" if word == "gated-gelu" else last)
-    gated = first == "gated" if fields.get("is_gated_act") is None else fields.flag("is_gated_act")
+    gated = fields.flag(GATED_ACT) if GATED_ACT in fields.values else first == "gated"  # null is false to the class
     function = FUNCTIONS.get(name)
     if function is None or first not in ("", "gated") or (gated and function not in GATED):
         raise fields.unsupported("feed_forward_proj", f"activation {shown(word)} is not understood")
