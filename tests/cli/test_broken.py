@@ -154,6 +154,13 @@ def test_errors_are_plain_in_json_too(word: str) -> None:
     assert json.loads(found.stderr)["error"]["kind"] == "usage"
 
 
+@pytest.mark.parametrize("line", ["sweep gpt2 --set n_layers=6,12", "design --like gpt2 --free n_layers=6 --fits 1GiB"])
+def test_a_grid_s_batch_is_no_larger_than_its_arrays_count(line: str, gptcalc: Command) -> None:
+    found = gptcalc(*line.split(), "--batch", "9" * 20)
+    assert (found.status, found.out, len(found.lines)) == (2, "", 1)
+    assert f"--batch {'9' * 20}: a grid has fewer than 2⁶³ tokens" in found.err
+
+
 @pytest.mark.parametrize("command", ["params gpt2", "page", "compare gpt2 gpt2-xl"])
 @pytest.mark.parametrize("setting", ["d=\udcff", "mlp=\udcff", "name=\udcff", "published.a=\udcff"])
 def test_a_setting_in_another_encoding_is_a_word_like_others(command: str, setting: str, gptcalc: Command) -> None:

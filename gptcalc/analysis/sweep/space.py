@@ -430,11 +430,15 @@ def lengths(architecture: Architecture, how: SweepRun, batches: Sequence[int]) -
     """The symbols that go by the batch, at every batch."""
     context, source = how.length(architecture), how.source_length(architecture)
     works = [Work.prompt(batch, batch * context, source, chunk_of("ideal", None)) for batch in batches]
-    return {
-        BATCH: np.array(batches, dtype=np.int64),
-        TOKENS: np.array([work.tokens for work in works], dtype=np.int64),
-        WANTED: np.array([work.wanted for work in works], dtype=np.int64),
-    }
+    try:
+        return {
+            BATCH: np.array(batches, dtype=np.int64),
+            TOKENS: np.array([work.tokens for work in works], dtype=np.int64),
+            WANTED: np.array([work.wanted for work in works], dtype=np.int64),
+        }
+    except OverflowError:
+        problem = f"--batch {max(batches)}: a grid has fewer than 2⁶³ tokens at once"
+        raise InputError(problem, "fewer sequences, or gptcalc memory", "usage") from None
 
 
 def span(values: Sequence[Any]) -> tuple[int, int]:
