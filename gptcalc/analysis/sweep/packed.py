@@ -17,7 +17,7 @@ from gptcalc.analysis.params import Entry
 from gptcalc.analysis.sweep.collected import ONE, Collected, NotPolynomial
 from gptcalc.analysis.sweep.mixed import LARGEST
 from gptcalc.dtypes import FP32, DType, Packing
-from gptcalc.equations import Index
+from gptcalc.equations import Index, equations
 from gptcalc.equations import polynomial as poly
 from gptcalc.errors import InputError
 
@@ -103,7 +103,8 @@ class Stored:
         if not self.is_mix or entry.tensor.weight.use != "tokens" or entry.tensor.indices[0].size >= v:
             return Fraction(1)
         rows = self.collected.range(entry.tensor.indices[0])
-        if set(rows) != {()} or "v" in self.collected.free:
+        symbols = equations(self.collected.architecture).symbols
+        if set(rows) != {()} or v in {symbols[symbol] for symbol in self.collected.free}:
             raise NotPolynomial("rows of the table of tokens are others than the vocabulary's")
         return Fraction(v, rows[()])
 
