@@ -25,8 +25,7 @@ OLMO2 = LLAMA.but(
     names=BEHIND_NAMES,
 )
 
-#: a flat rope_theta is handed to the full layers only; the others keep the class's. An older `type` in rope_scaling,
-#: which transformers 5.24 lays beside its own default rope_type and then doesn't read, is taken for what it says
+#: a flat rope_theta is handed to the full layers only; the others keep the class's
 SLIDING_THETA = 500000
 
 OLMO3 = OLMO2.but(

@@ -142,7 +142,11 @@ def positive(value: Any, place: str) -> float | int:
 
 
 def scaling(own: Mapping[str, Any], fields: Fields) -> dict[str, Any] | None:
-    """A scaling in a document's words. Unknown kinds and unknown parameters are refused."""
+    """A scaling in a document's words. Unknown kinds and unknown parameters are refused.
+
+    An older `type` is taken for what it says. In classes whose rotary parameters go by kinds of layers (OLMo 3, Gemma 3
+    and 3n, ModernBERT, DeepSeek-V4) transformers 5.24 lays it beside its own default rope_type and doesn't read it.
+    """
     kind = own.get("rope_type", own.get("type")) or "default"
     older = own.get("type") or kind
     if older != kind and not {str(older), str(kind)} <= ONE_KIND:
