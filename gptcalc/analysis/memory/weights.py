@@ -349,10 +349,14 @@ class Weights:
         weight = entry.tensor.weight
         return Tensors(weight.key, weight.component, type_, times, prod(sizes), size)
 
+    def in_header(self, entry: Entry) -> bool:
+        """Whether a tensor's numbers stand in a GGUF file's header (llama.cpp's conversion/, xielu)."""
+        return self.format is None and entry.tensor.weight.use == "slope"
+
     def _stored(self, entry: Entry, sizes: list[int], at: At) -> tuple[str, int]:
         """A tensor's type and bytes."""
-        if self.format is None and entry.tensor.weight.use == "slope":
-            return FP32.name, 0  # numbers of the file's header (conversion/, xielu)
+        if self.in_header(entry):
+            return FP32.name, 0
         if self.format is None:
             copies, inputs, outputs = self._matrix(entry, sizes)
             type_ = self.gguf_type(entry, inputs, at)

@@ -35,7 +35,10 @@ def counts(architecture: Architecture, dtype: str) -> Counts:
         entry = entries[place.block, place.key]
         own = found.setdefault((entry.stage.name, place.key), {})
         type_ = weights.gguf_type(entry, LARGEST, at)
-        own[type_] = own.get(type_, 0) + times
+        if not entry.tensor.weight.shared:
+            own[type_] = own.get(type_, 0) + times
+        elif not own:  # once, in the type of its first place
+            own[type_] = 1
     return found
 
 

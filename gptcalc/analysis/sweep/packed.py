@@ -70,6 +70,8 @@ class Stored:
 
     def _kinds(self, entry: Entry, inputs: poly.Polynomial) -> Iterator[tuple[Packing | DType, poly.Polynomial]]:
         """How a tensor is stored, and in how many layers it is so."""
+        if self.weights.in_header(entry):
+            return
         times = ONE if entry.tensor.weight.shared else self.collected.stage(entry.stage)
         if not self.is_mix:
             yield self.weights.stored_as(entry)[1], times
