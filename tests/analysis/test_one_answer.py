@@ -18,12 +18,11 @@ from gptcalc.sources import Model, devices, load
 from gptcalc.sources.devices import DeviceModel
 from gptcalc.sources.preset import names
 from tests.conftest import Command
-from tests.reference_cases import some
 
 SHARE = Fraction(9, 10)
 
 
-@pytest.mark.parametrize("share", some(range(4), 4))
+@pytest.mark.parametrize("share", range(4))
 def test_every_preset(share: int) -> None:
     """On two devices at two lengths."""
     for name in names()[share::4]:
