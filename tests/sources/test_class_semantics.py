@@ -881,3 +881,12 @@ def test_a_gate_that_is_null_is_none(gated: dict[str, Any], expected: int) -> No
     sizes = {"vocab_size": 97, "d_model": 64, "d_ff": 1024, "num_layers": 8, "num_decoder_layers": 4, "num_heads": 4}
     found = params(arch({"model_type": "umt5", **sizes, "feed_forward_proj": "gated-gelu", **gated}))
     assert found.components["mlp"] == 12 * expected * 64 * 1024
+
+
+def test_another_norm_of_dbrx_s_weights_is_refused() -> None:
+    """Its class divides them by their p-norm, and p is 1 in all published files."""
+    with pytest.raises(InputError, match="moe_normalize_expert_weights: only 1"):
+        read({"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": 0.5}})
+    for value, normalizes in ((1, True), (1.0, True), (None, False)):
+        found = read({"model_type": "dbrx", "ffn_config": {"moe_normalize_expert_weights": value}})
+        assert found.whole["moe"]["normalize"] is normalizes

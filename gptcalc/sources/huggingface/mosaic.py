@@ -84,6 +84,17 @@ def base(fields: Fields) -> float | int | None:
     return None if said else own
 
 
+NORM = "ffn_config.moe_normalize_expert_weights"
+
+
+def normalized(fields: Fields) -> bool:
+    """Whether the chosen experts' weights are divided by their sum; another norm of theirs is another model."""
+    p = fields.number(NORM)
+    if p not in (None, 1):
+        raise fields.unsupported(NORM, f"only 1, the sum of weights, is understood, found {p}")
+    return p is not None
+
+
 #: a width written as hidden_size is the whole model's here; transformers 5.24 reads it after it has made the experts,
 #: whose width then stays d_model's default, so that its model can't run
 DBRX = Reader(
@@ -104,7 +115,7 @@ DBRX = Reader(
         "moe": {
             "n_experts": size("ffn_config.moe_num_experts"),
             "top_k": size("ffn_config.moe_top_k"),
-            "normalize": Hole(lambda fields: fields.number("ffn_config.moe_normalize_expert_weights") is not None),
+            "normalize": Hole(normalized),
         },
     },
     defaults={
@@ -112,11 +123,10 @@ DBRX = Reader(
         "ffn_config.ffn_hidden_size": 3584,
         "ffn_config.moe_num_experts": 4,
         "ffn_config.moe_top_k": 1,
-        "ffn_config.moe_normalize_expert_weights": 1.0,
+        NORM: 1.0,
         "ffn_config.ffn_act_fn.name": "silu",
     },
     only={
-        "ffn_config.moe_normalize_expert_weights": (1, 1.0),
         "ffn_config.uniform_expert_assignment": False,
         "tie_word_embeddings": False,  # the class refuses any other
     },
