@@ -260,7 +260,8 @@ WITHOUT_LATENTS = {
             6400 * 768 + 8 * (2 * 768**2 + 2 * 768 * 384 + 4 * 3 * 768 * 2432 + 4 * 768 + 2 * 768 + 2 * 96) + 768,
         ),
         # two tables; 12 times 4·d² and two norms; a dense layer; 11 times a router and 64 + 2 experts; a norm.
-        (OPENELM_1_1B, 1_079_891_456),  # as published
+        # d·v + d, and for each layer 2d + 2·64 + 64·d·(2·heads + 2·KV heads) + 3·d·(multiplier · d, in steps of 256)
+        (OPENELM_1_1B, 1_079_891_456),
         (DECI, 2 * 32000 * 4096 + 4 * (2 * 4096**2 + 3 * 4096 * 14336 + 2 * 4096) + 11 * 2 * 4096 * 128 + 4096),
         # transformers 5.24 measures as much, 2,934,734,080, on UnlimitedOcrTextModel of the same sizes with its output
         (
